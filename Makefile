@@ -1,0 +1,55 @@
+# snowflake: PGXS builds bridge.c and bridge/, go builds the archive of engine/, and the two become one library.
+
+EXTENSION = ext/snowflake
+VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" ext/snowflake.control)
+PG_CONFIG ?= pg_config
+GO ?= go
+
+# What the build needs: each missing piece stops it with the package that brings it.
+ifneq ($(filter-out demo demo-stop test help,$(or $(MAKECMDGOALS),all)),)
+PG_MAJOR := $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
+ifeq ($(PG_MAJOR),)
+$(error $(PG_CONFIG) was not found: install postgresql-server-dev-15 (or that of your major), or set PG_CONFIG)
+endif
+ifeq ($(wildcard $(shell $(PG_CONFIG) --includedir-server)/postgres.h),)
+$(error The server headers are missing: install postgresql-server-dev-$(PG_MAJOR))
+endif
+ifeq ($(shell command -v $(GO)),)
+$(error Go was not found: install golang-go (1.26 or later), or set GO to its path)
+endif
+ifeq ($(shell command -v gcc),)
+$(error The C compiler was not found: install gcc)
+endif
+ifeq ($(shell command -v objcopy),)
+$(error objcopy was not found: install binutils)
+endif
+
+GOARCH := $(shell $(GO) env GOARCH)
+MODULE_big = snowflake
+BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/generate.o bridge/errors.o
+OBJS = $(BRIDGE)
+DATA = $(wildcard ext/sql/*.sql)
+EXTRA_CLEAN = build
+
+# Go's entry is called by bridge/start.c, not by the loader; Go's threads get small stacks; only what Postgres looks
+# up is exported.
+GO_ENTRY = _rt0_$(GOARCH)_linux_lib
+PG_CPPFLAGS = -Ibridge -Ibuild -D_GNU_SOURCE -DSF_GO_ENTRY=$(GO_ENTRY) -DSF_VERSION='"$(VERSION)"'
+PG_CFLAGS = -Wall -Werror
+SHLIB_LINK = build/engine.a -pthread -Wl,--wrap=pthread_attr_init -Wl,--version-script=bridge/exports.map
+
+# No bitcode: code inlined by the JIT could not find the library's hidden symbols.
+override with_llvm = no
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+$(BRIDGE): build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
+endif
+
+# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later).
+build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod
+	mkdir -p build
+	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -trimpath -ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1 \
+		-o $@ ./engine
+	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@

@@ -1,0 +1,240 @@
+/*
+ * The SQL face of snowflake: one short function for each SQL function. Each takes its arguments, asks Go or the
+ * rooms in bridge/, and returns what they say; none decides anything about ids.
+ */
+#include "bridge/bridge.h"
+
+#include <sys/random.h>
+
+#include "access/htup_details.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/datetime.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#if PG_VERSION_NUM >= 180000
+PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = SF_VERSION);
+#else
+PG_MODULE_MAGIC;
+#endif
+
+extern PGDLLEXPORT void _PG_init(void);
+
+/* Defines the settings and, when preloaded, reserves shared memory. Starts nothing. */
+void
+_PG_init(void)
+{
+	sf_define_settings();
+	sf_request_shared_memory();
+}
+
+PG_FUNCTION_INFO_V1(snowflake_next);
+PG_FUNCTION_INFO_V1(snowflake_next_count);
+PG_FUNCTION_INFO_V1(snowflake_release);
+PG_FUNCTION_INFO_V1(snowflake_parse);
+PG_FUNCTION_INFO_V1(snowflake_timestamp);
+PG_FUNCTION_INFO_V1(snowflake_worker_id);
+PG_FUNCTION_INFO_V1(snowflake_sequence);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7_shifted);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7_timestamp);
+
+/* snowflake_next() → bigint: one id. */
+Datum
+snowflake_next(PG_FUNCTION_ARGS)
+{
+	SfRun		run;
+
+	sf_generate(1, &run);
+	PG_RETURN_INT64(run.first);
+}
+
+/* snowflake_next(count integer) → setof bigint: hands out runs of consecutive ids until count are reached. */
+Datum
+snowflake_next_count(PG_FUNCTION_ARGS)
+{
+	FuncCallContext *context;
+	SfRun	   *run;
+
+	if (SRF_IS_FIRSTCALL())
+	{
+		int32		count = PG_GETARG_INT32(0);
+
+		if (count < 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("count must not be negative"),
+					 errdetail("%d ids were asked for.", count)));
+		context = SRF_FIRSTCALL_INIT();
+		context->max_calls = count;
+		context->user_fctx = MemoryContextAllocZero(context->multi_call_memory_ctx, sizeof(SfRun));
+	}
+	context = SRF_PERCALL_SETUP();
+	if (context->call_cntr >= context->max_calls)
+		SRF_RETURN_DONE(context);
+	run = context->user_fctx;
+	if (run->count == 0)
+		sf_generate(context->max_calls - context->call_cntr, run);
+	run->count--;
+	SRF_RETURN_NEXT(context, Int64GetDatum(run->first++));
+}
+
+/* snowflake_release() → boolean: gives this session's lease back, false when it has none. */
+Datum
+snowflake_release(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(sf_leave_worker());
+}
+
+/* The second argument, or else the epoch in force, as timestamptz. */
+static int64
+epoch_argument(FunctionCallInfo fcinfo)
+{
+	const int64 unix_to_pg_ms = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * INT64CONST(1000);
+
+	return PG_NARGS() > 1 ? PG_GETARG_TIMESTAMPTZ(1) : (sf_epoch_ms - unix_to_pg_ms) * 1000;
+}
+
+/* Takes an id apart with an epoch given as timestamptz. */
+static SfParts
+parse(int64 id, int64 epoch)
+{
+	SfParts		parts;
+
+	sf_start_go();
+	sf_check(sfParse(id, epoch, &parts));
+	return parts;
+}
+
+/* A row of the function's result type; the type is looked up once for each place in a query that calls it. */
+static Datum
+make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc	type = fcinfo->flinfo->fn_extra;
+
+	if (type == NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+
+		if (get_call_result_type(fcinfo, NULL, &type) != TYPEFUNC_COMPOSITE)
+			elog(ERROR, "the function must return a row");
+		fcinfo->flinfo->fn_extra = type = BlessTupleDesc(type);
+		MemoryContextSwitchTo(old);
+	}
+	return HeapTupleGetDatum(heap_form_tuple(type, values, nulls));
+}
+
+/* snowflake_parse(id [, epoch]) → (created_at, worker_id, sequence). */
+Datum
+snowflake_parse(PG_FUNCTION_ARGS)
+{
+	SfParts		parts = parse(PG_GETARG_INT64(0), epoch_argument(fcinfo));
+	Datum		values[3] = {
+		TimestampTzGetDatum(parts.created), Int32GetDatum(parts.worker), Int32GetDatum(parts.sequence)
+	};
+	bool		nulls[3] = {false, false, false};
+
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* snowflake_timestamp(id [, epoch]) → timestamptz. */
+Datum
+snowflake_timestamp(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_TIMESTAMPTZ(parse(PG_GETARG_INT64(0), epoch_argument(fcinfo)).created);
+}
+
+/* snowflake_worker_id(id) → integer; needs no epoch. */
+Datum
+snowflake_worker_id(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(parse(PG_GETARG_INT64(0), 0).worker);
+}
+
+/* snowflake_sequence(id) → integer; needs no epoch. */
+Datum
+snowflake_sequence(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT32(parse(PG_GETARG_INT64(0), 0).sequence);
+}
+
+/* Fresh bytes from the kernel. */
+static void
+read_seed(unsigned char seed[32])
+{
+	if (getrandom(seed, 32, 0) != 32)
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not read random bytes from the kernel: %m")));
+}
+
+/* uuidv7() → uuid, of this moment. */
+Datum
+snowflake_uuidv7(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	unsigned char seed[32];
+	int			code;
+
+	sf_start_go();
+	code = sfUUID7Now(sf_now_ns(), NULL, uuid);
+	if (code == SF_SEED_FIRST)
+	{
+		read_seed(seed);
+		code = sfUUID7Now(sf_now_ns(), seed, uuid);
+	}
+	sf_check(code);
+	PG_RETURN_UUID_P(uuid);
+}
+
+/* This process's UUIDv7 time in Unix nanoseconds, later than any before. */
+static int64
+uuidv7_time(void)
+{
+	unsigned char seed[32];
+	int64		time_ns;
+	int			code = sfUUID7Time(sf_now_ns(), NULL, &time_ns);
+
+	if (code == SF_SEED_FIRST)
+	{
+		read_seed(seed);
+		code = sfUUID7Time(sf_now_ns(), seed, &time_ns);
+	}
+	sf_check(code);
+	return time_ns;
+}
+
+/* uuidv7(shift interval) → uuid, of this moment moved by an interval; errors as PostgreSQL 18.6 words them. */
+Datum
+snowflake_uuidv7_shifted(PG_FUNCTION_ARGS)
+{
+	const int64 unix_to_pg_us = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	int64		time_ns;
+	TimestampTz shifted;
+
+	sf_start_go();
+	time_ns = uuidv7_time();
+	shifted = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+													  TimestampTzGetDatum(time_ns / 1000 - unix_to_pg_us),
+													  PG_GETARG_DATUM(0)));
+	if (TIMESTAMP_NOT_FINITE(shifted))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("interval out of range for UUID version 7")));
+	sf_check(sfUUID7(shifted, time_ns % 1000, uuid));
+	PG_RETURN_UUID_P(uuid);
+}
+
+/* uuidv7_timestamp(uuid) → timestamptz, NULL unless it is a version 7 UUID. */
+Datum
+snowflake_uuidv7_timestamp(PG_FUNCTION_ARGS)
+{
+	int64		ts;
+
+	sf_start_go();
+	if (sfUUID7Timestamp(PG_GETARG_UUID_P(0), &ts) != SF_ISSUED)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(ts);
+}

@@ -1,0 +1,96 @@
+/*
+ * The SQL errors: one place for the SQLSTATE, the numbers and the advice of each answer. Nothing here is called
+ * from Go: an error is raised after Go has returned.
+ */
+#include "bridge.h"
+
+#include "utils/timestamp.h"
+
+#define ERRCODE_CLOCK_MOVED_BACKWARDS MAKE_SQLSTATE('S', 'F', '0', '0', '1')
+#define ERRCODE_NO_WORKER MAKE_SQLSTATE('S', 'F', '0', '0', '2')
+#define ERRCODE_TIME_OUT_OF_RANGE MAKE_SQLSTATE('S', 'F', '0', '0', '3')
+
+#define NS_PER_MS INT64CONST(1000000)
+
+/* The answers whose errors carry no numbers. */
+static const struct
+{
+	int			code;
+	int			sqlstate;
+	const char *message;
+	const char *detail;
+}			simple_errors[] = {
+	{SF_NEGATIVE, ERRCODE_INVALID_PARAMETER_VALUE,
+	"a negative number is not a snowflake id", NULL},
+	{SF_NOT_REPRESENTABLE, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE,
+		"timestamp out of range",
+	"The epoch, or the time of the id counted from it, is outside the range of timestamp with time zone."},
+	{SF_TIME_OUT_OF_RANGE, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE,
+	"timestamp out of range for UUID version 7", NULL},
+};
+
+/* Raises the error of an answer that carries no numbers; a panic in Go comes with its text. */
+void
+sf_raise(int code)
+{
+	char		text[256];
+
+	for (int i = 0; i < lengthof(simple_errors); i++)
+		if (simple_errors[i].code == code)
+			ereport(ERROR,
+					(errcode(simple_errors[i].sqlstate),
+					 errmsg("%s", simple_errors[i].message),
+					 simple_errors[i].detail ? errdetail("%s", simple_errors[i].detail) : 0));
+	if (code != SF_PANIC)
+		elog(ERROR, "unexpected answer %d of snowflake's generator", code);
+	sfPanicText(text, sizeof(text));
+	ereport(ERROR,
+			(errcode(ERRCODE_INTERNAL_ERROR),
+			 errmsg("internal error in snowflake: %s", text),
+			 errhint("Please report this; the session can go on.")));
+}
+
+/* SF001: the clock is behind the last id of a worker by more than the tolerance. */
+void
+sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns)
+{
+	int64		last_ms = (now_ns + behind_ns) / NS_PER_MS;
+
+	ereport(ERROR,
+			(errcode(ERRCODE_CLOCK_MOVED_BACKWARDS),
+			 errmsg("clock moved backwards"),
+			 errdetail("The clock reads %s, " INT64_FORMAT " ms behind the last id of worker %d, made at %s; up to snowflake.clock_tolerance = %d ms are waited for.",
+					   sf_format_ms(now_ns / NS_PER_MS), (behind_ns + NS_PER_MS - 1) / NS_PER_MS, worker,
+					   sf_format_ms(last_ms), sf_clock_tolerance_ms),
+			 errhint("Ids are made again by themselves when the clock has passed that time. If it was the earlier time that was wrong, choose another snowflake.worker_id, or -1 for a lease.")));
+}
+
+/* SF003: the clock is before the epoch or past the last millisecond of the layout. */
+void
+sf_raise_time_range(int code, int64 now_ns)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TIME_OUT_OF_RANGE),
+			 errmsg("timestamp out of range"),
+			 code == SF_BEFORE_EPOCH ?
+			 errdetail("The clock reads %s, before snowflake.epoch, %s.",
+					   sf_format_ms(now_ns / NS_PER_MS), sf_format_ms(sf_epoch_ms)) :
+			 errdetail("The clock reads %s; 41 bits of milliseconds since snowflake.epoch, %s, are used up.",
+					   sf_format_ms(now_ns / NS_PER_MS), sf_format_ms(sf_epoch_ms)),
+			 errhint("Check the server's clock.")));
+}
+
+/* SF002: nothing in the range can be leased; ahead says how many worker ids have a slot ahead of the clock. */
+void
+sf_raise_no_worker(int ahead)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NO_WORKER),
+			 errmsg("no worker id available"),
+			 ahead == 0 ?
+			 errdetail("All %d worker ids of snowflake.worker_range, %d-%d, are leased by other sessions.",
+					   sf_range_high - sf_range_low + 1, sf_range_low, sf_range_high) :
+			 errdetail("Of the %d worker ids of snowflake.worker_range, %d-%d, %d have made ids ahead of the clock and the others are leased.",
+					   sf_range_high - sf_range_low + 1, sf_range_low, sf_range_high, ahead),
+			 errhint("Widen snowflake.worker_range, call snowflake_release() in sessions that need no more ids, or let sessions share one worker with snowflake.worker_id.")));
+}

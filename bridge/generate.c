@@ -1,0 +1,152 @@
+/*
+ * Making ids: asks the generator, and does what it answers.
+ *
+ * The generator decides (gen.Next); this room supplies the clock and the slot, sleeps, moves to another worker, or
+ * raises the error. Sleeping is on the process latch and holds no lock, so that cancel, timeouts and shutdown work
+ * meanwhile.
+ */
+#include "bridge.h"
+
+#include <time.h>
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#if PG_VERSION_NUM >= 140000
+#include "utils/wait_event.h"
+#endif
+
+#define NS_PER_SECOND INT64CONST(1000000000)
+#define NS_PER_MS INT64CONST(1000000)
+
+static uint64 last_slot_value = 0;	/* of this session's last id */
+static int	last_worker = -1;		/* who made it */
+
+/* The clock, in Unix nanoseconds, read through the C library so that a faked clock reaches it. */
+int64
+sf_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+/*
+ * Sleeps for about ns nanoseconds; any interrupt ends it. Whole milliseconds are slept on the latch. What is left of one
+ * is too short for its timer and is slept through: a signal cuts that short as well.
+ */
+static void
+wait_ns(int64 ns)
+{
+	if (ns < NS_PER_MS)
+		pg_usleep(ns / 1000 + 1);
+	else
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(ns / NS_PER_MS, 60 * 1000), PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	CHECK_FOR_INTERRUPTS();
+}
+
+/* Acts on an answer that is not an id: returns when it is time to ask again, else raises the error. */
+static void
+act(const SfRun *run, const SfRequest *request)
+{
+	SfCounters *counters = &sf_shared->counters;
+
+	switch (run->code)
+	{
+		case SF_SEQUENCE_USED_UP:
+			pg_atomic_fetch_add_u64(&counters->sequence_waits, 1);
+			wait_ns(run->delay_ns);
+			return;
+		case SF_CLOCK_WAIT:
+			pg_atomic_fetch_add_u64(&counters->clock_waits, 1);
+			wait_ns(run->delay_ns);
+			return;
+		case SF_CLOCK_BACK:
+			if (sf_leave_worker())
+				return;
+			pg_atomic_fetch_add_u64(&counters->clock_refusals, 1);
+			sf_raise_clock_back(request->worker, request->now_ns, run->delay_ns);
+			break;
+		case SF_TIME_USED_UP:
+		case SF_BEFORE_EPOCH:
+			sf_raise_time_range(run->code, request->now_ns);
+			break;
+		default:
+			sf_raise(run->code);
+	}
+}
+
+/* Ensures that this session may make ids at all, as nextval() does, and has what it needs for it. */
+static void
+prepare(void)
+{
+	PreventCommandIfReadOnly("snowflake_next()");
+	PreventCommandIfParallelMode("snowflake_next()");
+	sf_check_settings();
+	sf_start_go();
+	sf_attach_shared_memory();
+}
+
+/*
+ * The value above which the first id of another worker stands, so that the session's ids go on rising. Where the
+ * session's last id is further ahead of the clock than would be waited for, its order is given up with a warning:
+ * a clock that ran ahead must not stop the session.
+ */
+static uint64
+floor_of_new_worker(const SfRequest *request)
+{
+	int64		ahead_ns;
+	uint64		floor;
+
+	sf_check(sfSlotAhead(&last_slot_value, request->now_ns, &ahead_ns));
+	if (ahead_ns <= request->tolerance_ns)
+	{
+		sf_check(sfAfterWorkerChange(last_slot_value, &floor));
+		return floor;
+	}
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("ids made in this session before the clock moved backwards sort after those made from now on"),
+			 errdetail("The clock is " INT64_FORMAT " ms behind the last of them; worker %d, which has made none ahead of the clock, goes on.",
+					   ahead_ns / NS_PER_MS, request->worker)));
+	last_worker = -1;
+	return last_slot_value = 0;
+}
+
+/* Makes up to count ids, at least one: run says the first and how many follow it without a gap. */
+void
+sf_generate(int count, SfRun *run)
+{
+	prepare();
+	for (;;)
+	{
+		SfRequest	request;
+		int			code;
+
+		request.now_ns = sf_now_ns();
+		request.worker = sf_settle_worker(request.now_ns);
+		request.epoch_ms = sf_epoch_ms;
+		request.tolerance_ns = sf_clock_tolerance_ms * NS_PER_MS;
+		request.limit_ms = PG_INT64_MAX;
+		request.floor = last_slot_value;
+		request.count = count;
+		if (unlikely(request.worker != last_worker) && last_worker >= 0)
+			request.floor = floor_of_new_worker(&request);
+		code = sfNext(sf_slot(request.worker), &request, run);
+		if (likely(code == SF_ISSUED))
+		{
+			last_slot_value = run->last;
+			last_worker = request.worker;
+			return;
+		}
+		if (code == SF_PANIC)
+			sf_raise(code);
+		act(run, &request);
+	}
+}

@@ -1,0 +1,102 @@
+/*
+ * What all sessions of a server share: a slot for each worker, and counters.
+ *
+ * About 8 KB, attached at the first use, whether or not the library was preloaded. Preloading reserves the room;
+ * without it the room comes from the slack that a server keeps for all extensions (100 kB).
+ */
+#include "bridge.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+
+/* The name carries the version of the layout: a server never runs two layouts under one name. */
+#define SHARED_NAME "snowflake 1"
+#define SLOTS_IN_A_CACHE_LINE 8
+
+SfShared   *sf_shared = NULL;
+
+#if PG_VERSION_NUM >= 150000
+static shmem_request_hook_type next_request_hook = NULL;
+
+static void
+request_room(void)
+{
+	if (next_request_hook)
+		next_request_hook();
+	RequestAddinShmemSpace(sizeof(SfShared));
+}
+#endif
+
+/* Reserves the room when the library is preloaded. */
+void
+sf_request_shared_memory(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+#if PG_VERSION_NUM >= 150000
+	next_request_hook = shmem_request_hook;
+	shmem_request_hook = request_room;
+#else
+	RequestAddinShmemSpace(sizeof(SfShared));
+#endif
+}
+
+static void
+initialize(SfShared *shared)
+{
+	SfCounters *c = &shared->counters;
+
+	pg_atomic_init_u64(&c->sequence_waits, 0);
+	pg_atomic_init_u64(&c->clock_waits, 0);
+	pg_atomic_init_u64(&c->clock_refusals, 0);
+	pg_atomic_init_u64(&c->leases_taken, 0);
+	pg_atomic_init_u64(&c->leases_lost, 0);
+	for (int i = 0; i < SF_WORKERS; i++)
+		pg_atomic_init_u64(&shared->slots[i], 0);
+}
+
+/* Ensures that sf_shared points at the server's shared state, made by whoever comes first. */
+void
+sf_attach_shared_memory(void)
+{
+	MemoryContext context = CurrentMemoryContext;
+	SfShared   *shared = NULL;
+	bool		found;
+
+	if (likely(sf_shared != NULL))
+		return;
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	PG_TRY();
+	{
+		shared = ShmemInitStruct(SHARED_NAME, sizeof(SfShared), &found);
+		if (!found)
+			initialize(shared);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		ereport(ERROR,
+				(errcode(error->sqlerrcode),
+				 errmsg("snowflake found no room in the server's shared memory"),
+				 errdetail("%zu bytes are needed: %s.", sizeof(SfShared), error->message),
+				 errhint("Add snowflake to shared_preload_libraries and restart the server.")));
+	}
+	PG_END_TRY();
+	LWLockRelease(AddinShmemInitLock);
+	sf_shared = shared;
+}
+
+/* The slot of a worker. Neighbouring workers lie on different cache lines, so that they do not slow each other. */
+pg_atomic_uint64 *
+sf_slot(int worker)
+{
+	const int	lines = SF_WORKERS / SLOTS_IN_A_CACHE_LINE;
+
+	return &sf_shared->slots[worker % lines * SLOTS_IN_A_CACHE_LINE + worker / lines];
+}

@@ -1,0 +1,113 @@
+/*
+ * Whose ids a session makes: the worker fixed by snowflake.worker_id, or one that it leases.
+ *
+ * A lease is a session-level advisory lock in a key space of its own that spans all databases (database 0, class
+ * 7; SQL's own advisory locks have classes 1 and 2). DISCARD ALL and pg_advisory_unlock_all() drop it without a
+ * word, so each use asks the lock table whether it is still held. The lease keeps sessions apart for speed and
+ * order; that no id repeats rests on the slots alone.
+ */
+#include "bridge.h"
+
+#include "access/parallel.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+
+#define LEASE_KEY 0x736e6f77		/* "snow" */
+#define LEASE_CLASS 7
+
+static int	leased = -1;			/* the worker leased last, whether or not still held */
+
+static LOCKTAG
+lease_tag(int worker)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, InvalidOid, LEASE_KEY, worker, LEASE_CLASS);
+	return tag;
+}
+
+static bool
+holds_lease(int worker)
+{
+	LOCKTAG		tag = lease_tag(worker);
+
+#if PG_VERSION_NUM >= 170000
+	return LockHeldByMe(&tag, ExclusiveLock, false);
+#else
+	return LockHeldByMe(&tag, ExclusiveLock);
+#endif
+}
+
+/* Gives the lease back; false when none was held. */
+bool
+sf_leave_worker(void)
+{
+	LOCKTAG		tag;
+
+	if (leased < 0 || !holds_lease(leased))
+		return false;
+	tag = lease_tag(leased);
+	leased = -1;
+	return LockRelease(&tag, ExclusiveLock, true);
+}
+
+/* Whether the slot of a worker stands further ahead of the clock than would be waited for. */
+static bool
+stands_ahead(int worker, int64 now_ns)
+{
+	int64		ahead_ns;
+
+	sf_check(sfSlotAhead(sf_slot(worker), now_ns, &ahead_ns));
+	return ahead_ns > (int64) sf_clock_tolerance_ms * 1000000;
+}
+
+/* Leases the lowest free worker of the range whose slot is not ahead of the clock; an error when there is none. */
+static int
+take_lease(int64 now_ns)
+{
+	int			ahead = 0;
+
+	for (int worker = sf_range_low; worker <= sf_range_high; worker++)
+	{
+		LOCKTAG		tag = lease_tag(worker);
+
+		if (stands_ahead(worker, now_ns))
+			ahead++;
+		else if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
+		{
+			pg_atomic_fetch_add_u64(&sf_shared->counters.leases_taken, 1);
+			return worker;
+		}
+	}
+	sf_raise_no_worker(ahead);
+}
+
+/*
+ * Ensures that this session may make ids as the worker it returns: the one that is set, the one it still leases,
+ * or a new lease. A parallel worker would share its leader's lock, so it is refused.
+ */
+int
+sf_settle_worker(int64 now_ns)
+{
+	if (sf_worker_id >= 0)
+	{
+		if (unlikely(leased >= 0))
+			sf_leave_worker();
+		return sf_worker_id;
+	}
+	if (unlikely(IsParallelWorker()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot make snowflake ids in a parallel worker"),
+				 errhint("Leave the functions marked PARALLEL UNSAFE, as they were created.")));
+	if (likely(leased >= sf_range_low && leased <= sf_range_high))
+	{
+		if (likely(holds_lease(leased)))
+			return leased;
+		pg_atomic_fetch_add_u64(&sf_shared->counters.leases_lost, 1);
+	}
+	else if (leased >= 0)
+		sf_leave_worker();
+	leased = -1;
+	return leased = take_lease(now_ns);
+}

@@ -1,0 +1,180 @@
+// Package main is the Go side of the bridge: the few functions that C may call. It translates between C's types
+// and gen's and decides nothing itself.
+//
+// Every function recovers from panics and answers SF_PANIC instead; none calls into Postgres, keeps a pointer that
+// C passed, or starts a goroutine. What must be set in the runtime (collector, threads, preemption) is set
+// where the runtime is started, in bridge/start.c, and by the Makefile's -ldflags.
+package main
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../bridge
+#include "abi.h"
+*/
+import "C"
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"pgsnowflake/gen"
+)
+
+func main() {} // a C archive needs one; it never runs
+
+// The structs of abi.h are read and written in place as gen's, so their shapes must agree: each of these lines
+// is a division by zero, found by the compiler, if they do not.
+const (
+	_ = 1 / (1 - (unsafe.Sizeof(gen.Request{}) ^ unsafe.Sizeof(C.SfRequest{})))
+	_ = 1 / (1 - (unsafe.Offsetof(gen.Request{}.Floor) ^ unsafe.Offsetof(C.SfRequest{}.floor)))
+	_ = 1 / (1 - (unsafe.Offsetof(gen.Request{}.Count) ^ unsafe.Offsetof(C.SfRequest{}.count)))
+	_ = 1 / (1 - (unsafe.Sizeof(gen.Run{}) ^ unsafe.Sizeof(C.SfRun{})))
+	_ = 1 / (1 - (unsafe.Offsetof(gen.Run{}.Count) ^ unsafe.Offsetof(C.SfRun{}.count)))
+	_ = 1 / (1 - (unsafe.Offsetof(gen.Run{}.Code) ^ unsafe.Offsetof(C.SfRun{}.code)))
+)
+
+// pgEpochUs is 2000-01-01T00:00:00Z, where PostgreSQL's timestamptz begins to count, in Unix microseconds.
+const pgEpochUs = 946684800000000
+
+// toUnix turns a timestamptz into Unix microseconds. The infinities keep their meaning; the 30 years at the end of
+// timestamptz that Unix microseconds cannot hold become infinity.
+func toUnix(ts C.int64_t) int64 {
+	us := int64(ts)
+	switch {
+	case us == -1<<63:
+		return us
+	case us > 1<<63-1-pgEpochUs:
+		return 1<<63 - 1
+	}
+	return us + pgEpochUs
+}
+
+// fromUnix is the inverse of toUnix for the times that gen gives back.
+func fromUnix(us int64) C.int64_t { return C.int64_t(us - pgEpochUs) }
+
+// panicText is what the last recovered panic said.
+var panicText string
+
+// recovered turns a panic into SF_PANIC; every exported function defers it.
+func recovered(code *C.int32_t) {
+	if r := recover(); r != nil {
+		*code = C.SF_PANIC
+		switch v := r.(type) {
+		case error:
+			panicText = v.Error()
+		case string:
+			panicText = v
+		default:
+			panicText = "panic without a text"
+		}
+	}
+}
+
+// sfReady is the first call into Go: when it returns, the runtime is up.
+//
+//export sfReady
+func sfReady() (code C.int32_t) {
+	defer recovered(&code)
+	return C.SF_ISSUED
+}
+
+// sfPanicText copies the text of the last panic into a buffer of size bytes, zero-terminated.
+//
+//export sfPanicText
+func sfPanicText(buffer *C.char, size C.int32_t) {
+	to := unsafe.Slice((*byte)(unsafe.Pointer(buffer)), int(size))
+	to[copy(to[:size-1], panicText)] = 0
+}
+
+// sfNext issues the next ids from a worker's slot (gen.Next).
+//
+//export sfNext
+func sfNext(slot unsafe.Pointer, request *C.SfRequest, run *C.SfRun) (code C.int32_t) {
+	defer recovered(&code)
+	answer := (*gen.Run)(unsafe.Pointer(run))
+	*answer = gen.Next((*atomic.Uint64)(slot), (*gen.Request)(unsafe.Pointer(request)))
+	return C.int32_t(answer.Code)
+}
+
+// sfSlotAhead says by how many nanoseconds a slot stands ahead of the clock (gen.SlotAhead).
+//
+//export sfSlotAhead
+func sfSlotAhead(slot unsafe.Pointer, nowNs C.int64_t, ahead *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	*ahead = C.int64_t(gen.SlotAhead((*atomic.Uint64)(slot).Load(), int64(nowNs)))
+	return C.SF_ISSUED
+}
+
+// sfAfterWorkerChange turns a session's last slot value into its floor under another worker.
+//
+//export sfAfterWorkerChange
+func sfAfterWorkerChange(last C.uint64_t, floor *C.uint64_t) (code C.int32_t) {
+	defer recovered(&code)
+	*floor = C.uint64_t(gen.AfterWorkerChange(uint64(last)))
+	return C.SF_ISSUED
+}
+
+// sfParse takes an id apart with an epoch given as timestamptz (gen.Parse).
+//
+//export sfParse
+func sfParse(id C.int64_t, epoch C.int64_t, parts *C.SfParts) (code C.int32_t) {
+	defer recovered(&code)
+	p, c := gen.Parse(int64(id), toUnix(epoch))
+	*parts = C.SfParts{created: fromUnix(p.CreatedUs), worker: C.int32_t(p.Worker), sequence: C.int32_t(p.Sequence)}
+	return C.int32_t(c)
+}
+
+// uuid7 is this process's generator.
+var uuid7 gen.UUID7
+
+// sfUUID7Time advances this process's UUIDv7 time to the clock (Unix nanoseconds) and gives it back; seed is 32
+// fresh bytes from the kernel after the answer SF_SEED_FIRST, else NULL.
+//
+//export sfUUID7Time
+func sfUUID7Time(nowNs C.int64_t, seed unsafe.Pointer, timeNs *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	ns, c := uuid7Time(nowNs, seed)
+	*timeNs = C.int64_t(ns)
+	return C.int32_t(c)
+}
+
+func uuid7Time(nowNs C.int64_t, seed unsafe.Pointer) (int64, gen.Code) {
+	if seed != nil {
+		uuid7.Seed((*[32]byte)(seed), int64(nowNs))
+	}
+	return uuid7.Next(int64(nowNs))
+}
+
+// sfUUID7Now makes the UUID of this moment; nowNs and seed as in sfUUID7Time.
+//
+//export sfUUID7Now
+func sfUUID7Now(nowNs C.int64_t, seed unsafe.Pointer, uuid unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	ns, c := uuid7Time(nowNs, seed)
+	if c == gen.Issued {
+		*(*[16]byte)(uuid), c = uuid7.UUID(ns/1000, ns%1000)
+	}
+	return C.int32_t(c)
+}
+
+// sfUUID7 composes the UUID of a timestamptz and the nanoseconds beyond it.
+//
+//export sfUUID7
+func sfUUID7(ts C.int64_t, extraNs C.int64_t, uuid unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	u, c := uuid7.UUID(toUnix(ts), int64(extraNs))
+	*(*[16]byte)(uuid) = u
+	return C.int32_t(c)
+}
+
+// sfUUID7Timestamp reads the time of a version 7 UUID; SF_TIME_OUT_OF_RANGE for any other.
+//
+//export sfUUID7Timestamp
+func sfUUID7Timestamp(uuid unsafe.Pointer, ts *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	us, ok := gen.UUID7Time((*[16]byte)(uuid))
+	if !ok {
+		return C.SF_TIME_OUT_OF_RANGE
+	}
+	*ts = fromUnix(us)
+	return C.SF_ISSUED
+}

@@ -1,0 +1,78 @@
+package gen
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+)
+
+// UUID7 makes version 7 UUIDs (RFC 9562 section 5.7) bit by bit as PostgreSQL 18.6 does: 48 bits of Unix
+// milliseconds, 12 bits of the time within the millisecond, 62 random bits; strictly rising in one process.
+//
+// Random bits come from ChaCha8 (math/rand/v2), which erases its own past as it goes, keyed with 32 bytes from the
+// kernel that the caller must bring whenever Next asks, at least once a second of use. A process begins with the
+// zero value, so a key is never shared over a fork.
+type UUID7 struct {
+	previousNs int64
+	random     *rand.ChaCha8
+	seededNs   int64
+}
+
+// uuid7StepNs is the least that time advances from one UUID to the next: a 4096th of a millisecond, rounded up,
+// as SUBMS_MINIMAL_STEP_NS in PostgreSQL's uuid.c. Faster than one UUID in 245 ns, or after the clock was set back,
+// ids run ahead of the clock rather than repeat or fall.
+const uuid7StepNs = nsPerMs/4096 + 1
+
+// seedLifeNs is how long one key of the random source is used, nanoseconds of the clock.
+const seedLifeNs = 1_000_000_000
+
+// uuid7MaxMs is the last millisecond that 48 bits hold, 10889-08-02T05:31:50.655Z.
+const uuid7MaxMs = 1<<48 - 1
+
+// Seed keys the random source with 32 bytes from the kernel at nowNs, Unix nanoseconds.
+func (g *UUID7) Seed(seed *[32]byte, nowNs int64) {
+	if g.random == nil {
+		g.random = rand.NewChaCha8(*seed)
+	} else {
+		g.random.Seed(*seed)
+	}
+	g.seededNs = nowNs
+}
+
+// Next advances the process's time to nowNs (Unix nanoseconds), or by the least step when the clock is not
+// beyond it, and returns it. SeedFirst, with nothing changed, means that Seed must be called first.
+func (g *UUID7) Next(nowNs int64) (int64, Code) {
+	if age := nowNs - g.seededNs; g.random == nil || age < 0 || age >= seedLifeNs {
+		return 0, SeedFirst
+	}
+	g.previousNs = max(nowNs, g.previousNs+uuid7StepNs)
+	return g.previousNs, Issued
+}
+
+// Random gives 64 random bits; Next must have answered Issued before.
+func (g *UUID7) Random() uint64 { return g.random.Uint64() }
+
+// UUID composes the UUID of a time: us in Unix microseconds, extraNs the nanoseconds 0..999 beyond it.
+// TimeOutOfRange when 48 bits of milliseconds cannot hold it. Next must have answered Issued before.
+func (g *UUID7) UUID(us, extraNs int64) ([16]byte, Code) {
+	if us < 0 || us/usPerMs > uuid7MaxMs {
+		return [16]byte{}, TimeOutOfRange
+	}
+	subMs := uint64(us%usPerMs*1000+extraNs) * 4096 / nsPerMs
+	return uuid7(uint64(us/usPerMs), subMs, g.Random()), Issued
+}
+
+// uuid7 lays out 48 bits of milliseconds, 12 bits of rand_a and 62 bits of rand_b with version and variant.
+func uuid7(ms, randA, randB uint64) (u [16]byte) {
+	binary.BigEndian.PutUint64(u[:8], ms<<16|7<<12|randA)
+	binary.BigEndian.PutUint64(u[8:], 1<<63|randB&(1<<62-1))
+	return u
+}
+
+// UUID7Time is the millisecond that a UUID of version 7 carries, Unix microseconds. Not ok unless the variant is
+// the RFC's and the version is 7.
+func UUID7Time(u *[16]byte) (us int64, ok bool) {
+	if u[6]>>4 != 7 || u[8]>>6 != 2 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(u[:8])>>16) * usPerMs, true
+}
