@@ -1,7 +1,7 @@
 # snowflake: PGXS builds bridge.c and bridge/, go builds the archive of engine/, and the two become one library.
 
 EXTENSION = ext/snowflake
-VERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" ext/snowflake.control)
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" ext/snowflake.control)
 PG_CONFIG ?= pg_config
 GO ?= go
 
@@ -26,7 +26,7 @@ endif
 
 GOARCH := $(shell $(GO) env GOARCH)
 MODULE_big = snowflake
-BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/generate.o bridge/errors.o
+BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/mark.o bridge/generate.o bridge/errors.o
 OBJS = $(BRIDGE)
 DATA = $(wildcard ext/sql/*.sql)
 EXTRA_CLEAN = build
@@ -34,7 +34,7 @@ EXTRA_CLEAN = build
 # Go's entry is called by bridge/start.c, not by the loader; Go's threads get small stacks; only what Postgres looks
 # up is exported.
 GO_ENTRY = _rt0_$(GOARCH)_linux_lib
-PG_CPPFLAGS = -Ibridge -Ibuild -D_GNU_SOURCE -DSF_GO_ENTRY=$(GO_ENTRY) -DSF_VERSION='"$(VERSION)"'
+PG_CPPFLAGS = -Ibridge -Ibuild -D_GNU_SOURCE -DSF_GO_ENTRY=$(GO_ENTRY) -DSF_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -Wall -Werror
 SHLIB_LINK = build/engine.a -pthread -Wl,--wrap=pthread_attr_init -Wl,--version-script=bridge/exports.map
 

@@ -7,11 +7,16 @@
 #include <sys/random.h>
 
 #include "access/htup_details.h"
+#include "commands/dbcommands.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
+
+/* Milliseconds from 1970 to 2000, where timestamptz begins to count. */
+#define UNIX_TO_PG_MS ((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * INT64CONST(1000))
 
 #if PG_VERSION_NUM >= 180000
 PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = SF_VERSION);
@@ -32,6 +37,10 @@ _PG_init(void)
 PG_FUNCTION_INFO_V1(snowflake_next);
 PG_FUNCTION_INFO_V1(snowflake_next_count);
 PG_FUNCTION_INFO_V1(snowflake_release);
+PG_FUNCTION_INFO_V1(snowflake_reset_mark);
+PG_FUNCTION_INFO_V1(snowflake_status);
+PG_FUNCTION_INFO_V1(snowflake_stats);
+PG_FUNCTION_INFO_V1(snowflake_worker_times);
 PG_FUNCTION_INFO_V1(snowflake_parse);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_worker_id);
@@ -46,7 +55,7 @@ snowflake_next(PG_FUNCTION_ARGS)
 {
 	SfRun		run;
 
-	sf_generate(1, &run);
+	sf_generate(fcinfo->flinfo->fn_oid, 1, &run);
 	PG_RETURN_INT64(run.first);
 }
 
@@ -75,7 +84,7 @@ snowflake_next_count(PG_FUNCTION_ARGS)
 		SRF_RETURN_DONE(context);
 	run = context->user_fctx;
 	if (run->count == 0)
-		sf_generate(context->max_calls - context->call_cntr, run);
+		sf_generate(fcinfo->flinfo->fn_oid, context->max_calls - context->call_cntr, run);
 	run->count--;
 	SRF_RETURN_NEXT(context, Int64GetDatum(run->first++));
 }
@@ -87,24 +96,11 @@ snowflake_release(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(sf_leave_worker());
 }
 
-/* The second argument, or else the epoch in force, as timestamptz. */
-static int64
-epoch_argument(FunctionCallInfo fcinfo)
+/* Unix milliseconds as timestamptz. */
+static TimestampTz
+from_unix_ms(int64 unix_ms)
 {
-	const int64 unix_to_pg_ms = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * INT64CONST(1000);
-
-	return PG_NARGS() > 1 ? PG_GETARG_TIMESTAMPTZ(1) : (sf_epoch_ms - unix_to_pg_ms) * 1000;
-}
-
-/* Takes an id apart with an epoch given as timestamptz. */
-static SfParts
-parse(int64 id, int64 epoch)
-{
-	SfParts		parts;
-
-	sf_start_go();
-	sf_check(sfParse(id, epoch, &parts));
-	return parts;
+	return (unix_ms - UNIX_TO_PG_MS) * 1000;
 }
 
 /* A row of the function's result type; the type is looked up once for each place in a query that calls it. */
@@ -123,6 +119,148 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 		MemoryContextSwitchTo(old);
 	}
 	return HeapTupleGetDatum(heap_form_tuple(type, values, nulls));
+}
+
+/* snowflake_reset_mark(at) → timestamptz: lowers the durable mark, returns the old one, leaves a line in the log. */
+Datum
+snowflake_reset_mark(PG_FUNCTION_ARGS)
+{
+	TimestampTz at = PG_GETARG_TIMESTAMPTZ(0);
+	int64		at_ms,
+				old_ms;
+
+	PreventCommandIfReadOnly("snowflake_reset_mark()");
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to lower the durable mark")));
+	at_ms = TIMESTAMP_NOT_FINITE(at) ? -1 : at / 1000 + UNIX_TO_PG_MS;
+	old_ms = sf_lower_mark(fcinfo->flinfo->fn_oid, at_ms);
+	ereport(LOG,
+			(errmsg("the durable mark of database \"%s\" was lowered from %s to %s",
+					get_database_name(MyDatabaseId), sf_format_ms(old_ms), sf_format_ms(at_ms))));
+	PG_RETURN_TIMESTAMPTZ(from_unix_ms(old_ms));
+}
+
+/* The time of a worker's last id since the server started; false when it made none. */
+static bool
+last_id_at(int worker, Datum *at)
+{
+	int64		ts;
+
+	if (sfSlotTime(sf_slot(worker), &ts) != SF_ISSUED)
+		return false;
+	*at = TimestampTzGetDatum(ts);
+	return true;
+}
+
+/* Nanoseconds by which the clock is behind what this session's next id must be later than. */
+static int64
+clock_behind_ns(int worker, bool marked, int64 mark_ms)
+{
+	int64		now_ns = sf_now_ns();
+	int64		behind_ns = 0;
+
+	if (worker >= 0)
+		sf_check(sfSlotAhead(sf_slot(worker), now_ns, &behind_ns));
+	if (marked && !sf_mark_is_settled())
+		behind_ns = Max(behind_ns, mark_ms * INT64CONST(1000000) - now_ns);
+	return behind_ns;
+}
+
+/* snowflake_status(): what this session's next id depends on; takes no lease and makes no id. */
+Datum
+snowflake_status(PG_FUNCTION_ARGS)
+{
+	Datum		values[8];
+	bool		nulls[8] = {false};
+	const char *source;
+	int			worker = sf_current_worker(&source);
+	int64		mark_ms,
+				last_time,
+				behind_ns;
+	bool		marked;
+
+	sf_start_go();
+	sf_attach_shared_memory();
+	marked = sf_read_mark(fcinfo->flinfo->fn_oid, &mark_ms);
+	behind_ns = clock_behind_ns(worker, marked, mark_ms);
+	sf_check(sfLastTime(sf_epoch_ms, &last_time));
+
+	values[0] = Int32GetDatum(worker);
+	nulls[0] = worker < 0;
+	values[1] = CStringGetTextDatum(source);
+	values[2] = TimestampTzGetDatum(from_unix_ms(sf_epoch_ms));
+	nulls[3] = worker < 0 || !last_id_at(worker, &values[3]);
+	values[4] = TimestampTzGetDatum(from_unix_ms(mark_ms));
+	nulls[4] = !marked;
+	nulls[5] = behind_ns <= 0;
+	if (!nulls[5])
+	{
+		Interval   *behind = palloc0(sizeof(Interval));
+
+		behind->time = behind_ns / 1000;
+		values[5] = IntervalPGetDatum(behind);
+	}
+	values[6] = TimestampTzGetDatum(last_time);
+	values[7] = CStringGetTextDatum(SF_VERSION);
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* snowflake_stats(): the server's counters. */
+Datum
+snowflake_stats(PG_FUNCTION_ARGS)
+{
+	Datum		values[5];
+	bool		nulls[5] = {false};
+	SfCounters *counters;
+
+	sf_attach_shared_memory();
+	counters = &sf_shared->counters;
+	values[0] = Int64GetDatum(pg_atomic_read_u64(&counters->sequence_waits));
+	values[1] = Int64GetDatum(pg_atomic_read_u64(&counters->clock_waits));
+	values[2] = Int64GetDatum(pg_atomic_read_u64(&counters->clock_refusals));
+	values[3] = Int64GetDatum(pg_atomic_read_u64(&counters->leases_taken));
+	values[4] = Int64GetDatum(pg_atomic_read_u64(&counters->leases_lost));
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* snowflake_worker_times(worker_id) → (leased_at, last_id_at), NULL for what has not happened since the start. */
+Datum
+snowflake_worker_times(PG_FUNCTION_ARGS)
+{
+	int			worker = PG_GETARG_INT32(0);
+	Datum		values[2];
+	bool		nulls[2] = {true, true};
+	uint32		since;
+
+	sf_start_go();
+	sf_attach_shared_memory();
+	if (worker < 0 || worker >= SF_WORKERS)
+		sf_raise(SF_WORKER_OUT_OF_RANGE);
+	since = pg_atomic_read_u32(&sf_shared->since[worker]);
+	values[0] = TimestampTzGetDatum(from_unix_ms(since * INT64CONST(1000)));
+	nulls[0] = since == 0;
+	nulls[1] = !last_id_at(worker, &values[1]);
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* The second argument, or else the epoch in force, as timestamptz. */
+static int64
+epoch_argument(FunctionCallInfo fcinfo)
+{
+	return PG_NARGS() > 1 ? PG_GETARG_TIMESTAMPTZ(1) : from_unix_ms(sf_epoch_ms);
+}
+
+/* Takes an id apart with an epoch given as timestamptz. */
+static SfParts
+parse(int64 id, int64 epoch)
+{
+	SfParts		parts;
+
+	sf_start_go();
+	sf_check(sfParse(id, epoch, &parts));
+	return parts;
 }
 
 /* snowflake_parse(id [, epoch]) → (created_at, worker_id, sequence). */
@@ -209,7 +347,6 @@ uuidv7_time(void)
 Datum
 snowflake_uuidv7_shifted(PG_FUNCTION_ARGS)
 {
-	const int64 unix_to_pg_us = (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 	int64		time_ns;
 	TimestampTz shifted;
@@ -217,7 +354,7 @@ snowflake_uuidv7_shifted(PG_FUNCTION_ARGS)
 	sf_start_go();
 	time_ns = uuidv7_time();
 	shifted = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
-													  TimestampTzGetDatum(time_ns / 1000 - unix_to_pg_us),
+													  TimestampTzGetDatum(time_ns / 1000 - UNIX_TO_PG_MS * 1000),
 													  PG_GETARG_DATUM(0)));
 	if (TIMESTAMP_NOT_FINITE(shifted))
 		ereport(ERROR,

@@ -50,6 +50,9 @@ typedef struct SfCounters
 typedef struct SfShared
 {
 	SfCounters	counters;
+	pg_atomic_uint64 reported_ms;	/* up to where a step of the clock has been reported, Unix ms */
+	int64		uptime;			/* random: tells this uptime from all others */
+	pg_atomic_uint32 since[SF_WORKERS]; /* when a worker was leased last, Unix seconds */
 	pg_atomic_uint64 slots[SF_WORKERS];
 } SfShared;
 
@@ -61,16 +64,29 @@ extern pg_atomic_uint64 *sf_slot(int worker);
 /* worker.c: whose ids this session makes. */
 extern int	sf_settle_worker(int64 now_ns);
 extern bool sf_leave_worker(void);
+extern void sf_show_worker(void);
+extern int	sf_current_worker(const char **source);
+
+/* mark.c: what the database remembers for good. Times are Unix milliseconds. */
+extern int64 sf_reserved_ms(void);
+extern void sf_reserve(Oid function);
+extern bool sf_read_mark(Oid function, int64 *mark_ms);
+extern bool sf_mark_is_settled(void);
+extern int64 sf_lower_mark(Oid function, int64 at_ms);
 
 /* generate.c: ids, and acting on what the generator answers. */
 extern int64 sf_now_ns(void);
-extern void sf_generate(int count, SfRun *run);
+extern void sf_wait_for_clock(int64 ns);
+extern void sf_generate(Oid function, int count, SfRun *run);
 
 /* errors.c: answers as SQL errors. */
 extern void sf_raise(int code) pg_attribute_noreturn();
 extern void sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns) pg_attribute_noreturn();
 extern void sf_raise_time_range(int code, int64 now_ns) pg_attribute_noreturn();
 extern void sf_raise_no_worker(int ahead) pg_attribute_noreturn();
+extern void sf_raise_epoch(int64 recorded_ms) pg_attribute_noreturn();
+extern void sf_raise_mark_ahead(int64 mark_ms, int64 now_ns) pg_attribute_noreturn();
+extern void sf_raise_mark_not_lowered(bool set, int64 mark_ms, int64 at_ms) pg_attribute_noreturn();
 
 /* Raises the error of a call into Go that was not answered with SF_ISSUED. */
 static inline void

@@ -4,7 +4,9 @@
  */
 #include "bridge.h"
 
-#include "utils/timestamp.h"
+#include "commands/dbcommands.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
 
 #define ERRCODE_CLOCK_MOVED_BACKWARDS MAKE_SQLSTATE('S', 'F', '0', '0', '1')
 #define ERRCODE_NO_WORKER MAKE_SQLSTATE('S', 'F', '0', '0', '2')
@@ -25,6 +27,8 @@ static const struct
 	{SF_NOT_REPRESENTABLE, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE,
 		"timestamp out of range",
 	"The epoch, or the time of the id counted from it, is outside the range of timestamp with time zone."},
+	{SF_WORKER_OUT_OF_RANGE, ERRCODE_INVALID_PARAMETER_VALUE,
+	"worker id out of range", "Worker ids go from 0 to 1023."},
 	{SF_TIME_OUT_OF_RANGE, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE,
 	"timestamp out of range for UUID version 7", NULL},
 };
@@ -93,4 +97,41 @@ sf_raise_no_worker(int ahead)
 			 errdetail("Of the %d worker ids of snowflake.worker_range, %d-%d, %d have made ids ahead of the clock and the others are leased.",
 					   sf_range_high - sf_range_low + 1, sf_range_low, sf_range_high, ahead),
 			 errhint("Widen snowflake.worker_range, call snowflake_release() in sessions that need no more ids, or let sessions share one worker with snowflake.worker_id.")));
+}
+
+/* 55000: the setting differs from the epoch that was recorded with the database's first id. */
+void
+sf_raise_epoch(int64 recorded_ms)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake.epoch is not the epoch of this database"),
+			 errdetail("snowflake.epoch is %s; the ids of this database count from %s.",
+					   sf_format_ms(sf_epoch_ms), sf_format_ms(recorded_ms)),
+			 errhint("Go back with: ALTER DATABASE %s SET snowflake.epoch = '%s', and connect anew.",
+					 quote_identifier(get_database_name(MyDatabaseId)), sf_format_ms(recorded_ms))));
+}
+
+/* SF001: after a start, the clock is behind the durable mark by more than its step and the tolerance. */
+void
+sf_raise_mark_ahead(int64 mark_ms, int64 now_ns)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CLOCK_MOVED_BACKWARDS),
+			 errmsg("clock moved backwards"),
+			 errdetail("The clock reads %s, " INT64_FORMAT " ms behind the durable mark of this database, %s; ids with times up to the mark may exist.",
+					   sf_format_ms(now_ns / NS_PER_MS), mark_ms - now_ns / NS_PER_MS, sf_format_ms(mark_ms)),
+			 errhint("Ids are made again by themselves when the clock has passed the mark. If the clock ran ahead when the mark was made and is right now, a superuser can lower it: see snowflake_reset_mark().")));
+}
+
+/* 22023: snowflake_reset_mark() only lowers. */
+void
+sf_raise_mark_not_lowered(bool set, int64 mark_ms, int64 at_ms)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the durable mark can only be lowered"),
+			 set ? errdetail("It stands at %s and was to be set to %s.", sf_format_ms(mark_ms), sf_format_ms(at_ms)) :
+			 errdetail("This database has made no ids yet."),
+			 errhint("Give a time after 1970 and before the mark; snowflake_status() shows it as reserved_until.")));
 }

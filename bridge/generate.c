@@ -19,6 +19,7 @@
 
 #define NS_PER_SECOND INT64CONST(1000000000)
 #define NS_PER_MS INT64CONST(1000000)
+#define MS_PER_SECOND 1000
 
 static uint64 last_slot_value = 0;	/* of this session's last id */
 static int	last_worker = -1;		/* who made it */
@@ -51,23 +52,52 @@ wait_ns(int64 ns)
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* Sleeps for a clock that is behind, and counts it. */
+void
+sf_wait_for_clock(int64 ns)
+{
+	pg_atomic_fetch_add_u64(&sf_shared->counters.clock_waits, 1);
+	wait_ns(ns);
+}
+
+/* Warns once for each step back of the clock: others that meet the same step, up to a second apart, say nothing. */
+static void
+report_step(const SfRequest *request, int64 behind_ns)
+{
+	uint64		last_ms = (request->now_ns + behind_ns) / NS_PER_MS;
+	uint64		reported_ms = pg_atomic_read_u64(&sf_shared->reported_ms);
+
+	if (last_ms > reported_ms &&
+		pg_atomic_compare_exchange_u64(&sf_shared->reported_ms, &reported_ms, last_ms + MS_PER_SECOND))
+		ereport(WARNING,
+				(errcode(ERRCODE_WARNING),
+				 errmsg("the clock moved backwards by " INT64_FORMAT " ms", (behind_ns + NS_PER_MS - 1) / NS_PER_MS),
+				 errdetail("It reads %s; worker %d made its last id at %s.", sf_format_ms(request->now_ns / NS_PER_MS),
+						   request->worker, sf_format_ms(last_ms))));
+}
+
 /* Acts on an answer that is not an id: returns when it is time to ask again, else raises the error. */
 static void
-act(const SfRun *run, const SfRequest *request)
+act(const SfRun *run, const SfRequest *request, Oid function)
 {
 	SfCounters *counters = &sf_shared->counters;
 
 	switch (run->code)
 	{
+		case SF_RESERVE_FIRST:
+			sf_reserve(function);
+			sf_show_worker();
+			return;
 		case SF_SEQUENCE_USED_UP:
 			pg_atomic_fetch_add_u64(&counters->sequence_waits, 1);
 			wait_ns(run->delay_ns);
 			return;
 		case SF_CLOCK_WAIT:
-			pg_atomic_fetch_add_u64(&counters->clock_waits, 1);
-			wait_ns(run->delay_ns);
+			report_step(request, run->delay_ns);
+			sf_wait_for_clock(run->delay_ns);
 			return;
 		case SF_CLOCK_BACK:
+			report_step(request, run->delay_ns);
 			if (sf_leave_worker())
 				return;
 			pg_atomic_fetch_add_u64(&counters->clock_refusals, 1);
@@ -119,9 +149,12 @@ floor_of_new_worker(const SfRequest *request)
 	return last_slot_value = 0;
 }
 
-/* Makes up to count ids, at least one: run says the first and how many follow it without a gap. */
+/*
+ * Makes up to count ids, at least one: run says the first and how many follow it without a gap. function is the
+ * SQL function that was called.
+ */
 void
-sf_generate(int count, SfRun *run)
+sf_generate(Oid function, int count, SfRun *run)
 {
 	prepare();
 	for (;;)
@@ -133,7 +166,7 @@ sf_generate(int count, SfRun *run)
 		request.worker = sf_settle_worker(request.now_ns);
 		request.epoch_ms = sf_epoch_ms;
 		request.tolerance_ns = sf_clock_tolerance_ms * NS_PER_MS;
-		request.limit_ms = PG_INT64_MAX;
+		request.limit_ms = sf_reserved_ms();
 		request.floor = last_slot_value;
 		request.count = count;
 		if (unlikely(request.worker != last_worker) && last_worker >= 0)
@@ -147,6 +180,6 @@ sf_generate(int count, SfRun *run)
 		}
 		if (code == SF_PANIC)
 			sf_raise(code);
-		act(run, &request);
+		act(run, &request, function);
 	}
 }

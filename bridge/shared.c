@@ -1,7 +1,7 @@
 /*
  * What all sessions of a server share: a slot for each worker, and counters.
  *
- * About 8 KB, attached at the first use, whether or not the library was preloaded. Preloading reserves the room;
+ * About 12 KB, attached at the first use, whether or not the library was preloaded. Preloading reserves the room;
  * without it the room comes from the slack that a server keeps for all extensions (100 kB).
  */
 #include "bridge.h"
@@ -53,8 +53,16 @@ initialize(SfShared *shared)
 	pg_atomic_init_u64(&c->clock_refusals, 0);
 	pg_atomic_init_u64(&c->leases_taken, 0);
 	pg_atomic_init_u64(&c->leases_lost, 0);
+	pg_atomic_init_u64(&shared->reported_ms, 0);
+	if (!pg_strong_random(&shared->uptime, sizeof(shared->uptime)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random values")));
 	for (int i = 0; i < SF_WORKERS; i++)
+	{
+		pg_atomic_init_u32(&shared->since[i], 0);
 		pg_atomic_init_u64(&shared->slots[i], 0);
+	}
 }
 
 /* Ensures that sf_shared points at the server's shared state, made by whoever comes first. */
@@ -83,9 +91,9 @@ sf_attach_shared_memory(void)
 		FlushErrorState();
 		ereport(ERROR,
 				(errcode(error->sqlerrcode),
-				 errmsg("snowflake found no room in the server's shared memory"),
+				 errmsg("snowflake could not attach its shared memory"),
 				 errdetail("%zu bytes are needed: %s.", sizeof(SfShared), error->message),
-				 errhint("Add snowflake to shared_preload_libraries and restart the server.")));
+				 errhint("Restart the server, with snowflake in shared_preload_libraries if it is out of room.")));
 	}
 	PG_END_TRY();
 	LWLockRelease(AddinShmemInitLock);

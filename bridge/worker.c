@@ -16,6 +16,7 @@
 #define LEASE_CLASS 7
 
 static int	leased = -1;			/* the worker leased last, whether or not still held */
+static int	shown = -1;				/* the fixed worker that sf_show_worker() showed last */
 
 static LOCKTAG
 lease_tag(int worker)
@@ -27,28 +28,67 @@ lease_tag(int worker)
 }
 
 static bool
-holds_lease(int worker)
+holds(int worker, LOCKMODE mode)
 {
 	LOCKTAG		tag = lease_tag(worker);
 
 #if PG_VERSION_NUM >= 170000
-	return LockHeldByMe(&tag, ExclusiveLock, false);
+	return LockHeldByMe(&tag, mode, false);
 #else
-	return LockHeldByMe(&tag, ExclusiveLock);
+	return LockHeldByMe(&tag, mode);
 #endif
+}
+
+static bool
+let_go(int worker, LOCKMODE mode)
+{
+	LOCKTAG		tag = lease_tag(worker);
+
+	return worker >= 0 && holds(worker, mode) && LockRelease(&tag, mode, true);
 }
 
 /* Gives the lease back; false when none was held. */
 bool
 sf_leave_worker(void)
 {
-	LOCKTAG		tag;
+	int			worker = leased;
 
-	if (leased < 0 || !holds_lease(leased))
-		return false;
-	tag = lease_tag(leased);
 	leased = -1;
-	return LockRelease(&tag, ExclusiveLock, true);
+	return let_go(worker, ExclusiveLock);
+}
+
+/*
+ * Lets others see which fixed worker this session uses, by a shared lock on it: snowflake_workers shows it, and
+ * nobody leases it meanwhile. Ids do not depend on it, so it is no error when somebody leases the worker already.
+ */
+void
+sf_show_worker(void)
+{
+	LOCKTAG		tag = lease_tag(sf_worker_id);
+
+	if (shown != sf_worker_id)
+		let_go(shown, ShareLock);
+	shown = sf_worker_id;
+	if (shown >= 0 && !holds(shown, ShareLock))
+		(void) LockAcquire(&tag, ShareLock, true, true);
+}
+
+/* The worker of this session's next id as far as it is settled, else -1, and where it comes from. */
+int
+sf_current_worker(const char **source)
+{
+	if (sf_worker_id >= 0)
+	{
+		*source = "setting";
+		return sf_worker_id;
+	}
+	if (leased >= 0 && holds(leased, ExclusiveLock))
+	{
+		*source = "lease";
+		return leased;
+	}
+	*source = "none";
+	return -1;
 }
 
 /* Whether the slot of a worker stands further ahead of the clock than would be waited for. */
@@ -76,6 +116,7 @@ take_lease(int64 now_ns)
 		else if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
 		{
 			pg_atomic_fetch_add_u64(&sf_shared->counters.leases_taken, 1);
+			pg_atomic_write_u32(&sf_shared->since[worker], now_ns / INT64CONST(1000000000));
 			return worker;
 		}
 	}
@@ -102,7 +143,7 @@ sf_settle_worker(int64 now_ns)
 				 errhint("Leave the functions marked PARALLEL UNSAFE, as they were created.")));
 	if (likely(leased >= sf_range_low && leased <= sf_range_high))
 	{
-		if (likely(holds_lease(leased)))
+		if (likely(holds(leased, ExclusiveLock)))
 			return leased;
 		pg_atomic_fetch_add_u64(&sf_shared->counters.leases_lost, 1);
 	}

@@ -113,6 +113,57 @@ func sfAfterWorkerChange(last C.uint64_t, floor *C.uint64_t) (code C.int32_t) {
 	return C.SF_ISSUED
 }
 
+// sfSettle says whether a database may make ids above the mark that an earlier uptime left (gen.Settle).
+//
+//export sfSettle
+func sfSettle(nowNs, markMs, toleranceNs C.int64_t, run *C.SfRun) (code C.int32_t) {
+	defer recovered(&code)
+	*(*gen.Run)(unsafe.Pointer(run)) = gen.Settle(int64(nowNs), int64(markMs), int64(toleranceNs))
+	return C.SF_ISSUED
+}
+
+// sfRaise raises count slots to the mark (gen.Raise).
+//
+//export sfRaise
+func sfRaise(slots unsafe.Pointer, count C.int32_t, markMs C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	gen.Raise(unsafe.Slice((*atomic.Uint64)(slots), int(count)), int64(markMs))
+	return C.SF_ISSUED
+}
+
+// sfNextMark says how the durable mark moves (gen.NextMark).
+//
+//export sfNextMark
+func sfNextMark(nowNs C.int64_t, wantedMs, markMs *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	wanted, mark := gen.NextMark(int64(nowNs))
+	*wantedMs, *markMs = C.int64_t(wanted), C.int64_t(mark)
+	return C.SF_ISSUED
+}
+
+// sfSlotTime is the time of the last id in a slot as timestamptz (gen.SlotTimeUs); SF_TIME_OUT_OF_RANGE when the slot
+// was never used.
+//
+//export sfSlotTime
+func sfSlotTime(slot unsafe.Pointer, ts *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	us := gen.SlotTimeUs((*atomic.Uint64)(slot).Load())
+	if us == 0 {
+		return C.SF_TIME_OUT_OF_RANGE
+	}
+	*ts = fromUnix(us)
+	return C.SF_ISSUED
+}
+
+// sfLastTime is the last time that ids with this epoch can carry, as timestamptz (gen.LastTimeUs).
+//
+//export sfLastTime
+func sfLastTime(epochMs C.int64_t, ts *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	*ts = fromUnix(gen.LastTimeUs(int64(epochMs)))
+	return C.SF_ISSUED
+}
+
 // sfParse takes an id apart with an epoch given as timestamptz (gen.Parse).
 //
 //export sfParse

@@ -107,8 +107,8 @@ func Next(slot *atomic.Uint64, r *Request) Run {
 		last := max(current, r.Floor)
 		next := uint64(nowMs) << sequenceBits
 		if last >= next {
-			if behind := int64(last>>sequenceBits) - nowMs; behind > 0 {
-				return behindBy(int64(last>>sequenceBits)*nsPerMs-r.NowNs, r.ToleranceNs)
+			if last>>sequenceBits > uint64(nowMs) {
+				return behindBy(SlotAhead(last, r.NowNs), r.ToleranceNs)
 			}
 			if last&MaxSequence == MaxSequence {
 				return Run{Code: SequenceUsedUp, DelayNs: (nowMs+1)*nsPerMs - r.NowNs}
@@ -135,18 +135,32 @@ func behindBy(ns, toleranceNs int64) Run {
 	return Run{Code: ClockBack, DelayNs: ns}
 }
 
+// farNs stands for any longer time: 146 years, far beyond what anyone waits for.
+const farNs = (1<<63 - 1) / 2
+
+// nsUntil is how many nanoseconds after nowNs the millisecond ms (Unix) begins, at most farNs, 0 when it has begun.
+// Marks and slots may hold milliseconds that int64 nanoseconds, which end in 2262, do not.
+func nsUntil(ms, nowNs int64) int64 {
+	nowMs := floorDiv(nowNs, nsPerMs)
+	switch behindMs := uint64(ms) - uint64(nowMs); {
+	case ms <= nowMs:
+		return 0
+	case behindMs > farNs/nsPerMs:
+		return farNs
+	default:
+		return int64(behindMs)*nsPerMs - (nowNs - nowMs*nsPerMs)
+	}
+}
+
 // Settle says whether a database whose durable mark, left by an earlier uptime or another server, stands at
 // markMs (Unix milliseconds) may make ids at nowNs: Issued, or ClockWait while the clock is behind the mark by no
 // more than its step and the tolerance, or ClockBack.
 func Settle(nowNs, markMs, toleranceNs int64) Run {
-	behindMs := markMs - floorDiv(nowNs, nsPerMs)
-	switch {
-	case behindMs <= 0:
+	ns := nsUntil(markMs, nowNs)
+	if ns == 0 {
 		return Run{Code: Issued}
-	case behindMs > (1<<63-1)/nsPerMs/2: // a mark so far off would overflow nanoseconds
-		return Run{Code: ClockBack, DelayNs: (1<<63 - 1) / 2}
 	}
-	return behindBy(behindMs*nsPerMs-(nowNs-floorDiv(nowNs, nsPerMs)*nsPerMs), toleranceNs+StepMs*nsPerMs)
+	return behindBy(ns, toleranceNs+StepMs*nsPerMs)
 }
 
 // NextMark says how the durable mark moves at nowNs: when it stands before wantedMs it goes to markMs (both Unix
@@ -157,13 +171,16 @@ func NextMark(nowNs int64) (wantedMs, markMs int64) {
 	return nowMs + StepMs/2, nowMs + StepMs
 }
 
+// maxSlotMs is the last millisecond that a slot can hold.
+const maxSlotMs = 1<<(64-sequenceBits) - 1
+
 // Raise moves every slot that stands lower up to just below markMs (Unix milliseconds), so that no worker issues
-// an id before that time. Slots never move down.
+// an id before that time. Slots never move down. The last time that a slot can hold is in the year 144683.
 func Raise(slots []atomic.Uint64, markMs int64) {
 	if markMs <= 0 {
 		return
 	}
-	floor := uint64(markMs)<<sequenceBits - 1
+	floor := uint64(min(markMs, maxSlotMs))<<sequenceBits - 1
 	for i := range slots {
 		for current := slots[i].Load(); current < floor; current = slots[i].Load() {
 			slots[i].CompareAndSwap(current, floor)
@@ -175,10 +192,9 @@ func Raise(slots []atomic.Uint64, markMs int64) {
 // rise too: they start in a later millisecond.
 func AfterWorkerChange(last uint64) uint64 { return last | MaxSequence }
 
-// SlotAhead tells by how many nanoseconds a slot stands ahead of the clock, 0 when it does not.
-func SlotAhead(slot uint64, nowNs int64) int64 {
-	return max(int64(slot>>sequenceBits)*nsPerMs-nowNs, 0)
-}
+// SlotAhead tells by how many nanoseconds a slot stands ahead of the clock, 0 when it does not, and at most 146
+// years.
+func SlotAhead(slot uint64, nowNs int64) int64 { return nsUntil(int64(slot>>sequenceBits), nowNs) }
 
 // SlotTimeUs is the time of the last id that a slot records, Unix microseconds; 0 for a slot never used.
 func SlotTimeUs(slot uint64) int64 { return int64(slot>>sequenceBits) * usPerMs }
@@ -222,7 +238,7 @@ func Compose(createdUs, epochUs int64, worker, sequence int32) (int64, Code) {
 	switch {
 	case !finite(epochUs):
 		return 0, NotRepresentable
-	case !finite(createdUs) || createdUs < epochUs || (createdUs-epochUs)/usPerMs > MaxMillis:
+	case !finite(createdUs) || createdUs < epochUs || (uint64(createdUs)-uint64(epochUs))/usPerMs > MaxMillis:
 		return 0, TimeOutOfRange
 	case worker < 0 || worker > MaxWorker:
 		return 0, WorkerOutOfRange
