@@ -53,3 +53,24 @@ build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod
 	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -trimpath -ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1 \
 		-o $@ ./engine
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
+
+# For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it.
+VARIANTS := $(patsubst test/variants/%.patch,%,$(wildcard test/variants/*.patch))
+
+.PHONY: variants install-variants
+variants: $(VARIANTS:%=build/variants/%/snowflake.so)
+
+build/variants/%/snowflake.so: build/engine.a test/variants/%.patch $(wildcard *.c bridge/*.c bridge/*.h engine/*.go gen/*.go)
+	rm -rf build/variants/$* && mkdir -p build/variants/$*
+	mkdir build/variants/$*/build
+	cp -rp Makefile bridge.c bridge engine gen ext go.mod build/variants/$*
+	cp -p build/engine.* build/variants/$*/build
+	rm -f build/variants/$*/*.o build/variants/$*/*/*.o
+	patch -s -d build/variants/$* -p1 < test/variants/$*.patch
+	$(MAKE) -s -C build/variants/$* all PG_CONFIG=$(PG_CONFIG)
+
+install-variants: variants
+	for v in $(VARIANTS); do \
+		mkdir -p '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v && \
+		cp build/variants/$$v/snowflake.so '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v/ || exit 1; \
+	done

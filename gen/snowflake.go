@@ -235,17 +235,18 @@ func SequenceOf(id int64) int32 { return int32(id & MaxSequence) }
 // milliseconds after the epoch. Code names the part that is out of range: NotRepresentable for an epoch that is
 // not a time, TimeOutOfRange, WorkerOutOfRange or SequenceOutOfRange.
 func Compose(createdUs, epochUs int64, worker, sequence int32) (int64, Code) {
+	millis, ok := millisSince(createdUs, epochUs)
 	switch {
 	case !finite(epochUs):
 		return 0, NotRepresentable
-	case !finite(createdUs) || createdUs < epochUs || (uint64(createdUs)-uint64(epochUs))/usPerMs > MaxMillis:
+	case !ok || !finite(createdUs) || millis > MaxMillis:
 		return 0, TimeOutOfRange
 	case worker < 0 || worker > MaxWorker:
 		return 0, WorkerOutOfRange
 	case sequence < 0 || sequence > MaxSequence:
 		return 0, SequenceOutOfRange
 	}
-	return (createdUs-epochUs)/usPerMs<<timeShift | int64(worker)<<workerShift | int64(sequence), Issued
+	return int64(millis)<<timeShift | int64(worker)<<workerShift | int64(sequence), Issued
 }
 
 // minTimestampUs is the first microsecond of PostgreSQL's timestamptz, 4714-11-24 BC, in Unix microseconds. What
