@@ -5,11 +5,14 @@
 #include "bridge/bridge.h"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include "access/htup_details.h"
+#include "access/xlog.h"
 #include "commands/dbcommands.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
@@ -45,9 +48,23 @@ PG_FUNCTION_INFO_V1(snowflake_parse);
 PG_FUNCTION_INFO_V1(snowflake_timestamp);
 PG_FUNCTION_INFO_V1(snowflake_worker_id);
 PG_FUNCTION_INFO_V1(snowflake_sequence);
+PG_FUNCTION_INFO_V1(snowflake_compose);
+PG_FUNCTION_INFO_V1(snowflake_min_id);
+PG_FUNCTION_INFO_V1(snowflake_max_id);
+PG_FUNCTION_INFO_V1(snowflake_parse_as);
+PG_FUNCTION_INFO_V1(snowflake_encode);
+PG_FUNCTION_INFO_V1(snowflake_decode);
+PG_FUNCTION_INFO_V1(snowflake_fingerprint);
 PG_FUNCTION_INFO_V1(snowflake_uuidv7);
 PG_FUNCTION_INFO_V1(snowflake_uuidv7_shifted);
 PG_FUNCTION_INFO_V1(snowflake_uuidv7_timestamp);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7_parse);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7_min);
+PG_FUNCTION_INFO_V1(snowflake_uuidv7_max);
+PG_FUNCTION_INFO_V1(snowflake_sequential_uuid);
+PG_FUNCTION_INFO_V1(snowflake_sequential_uuid_timestamp);
+PG_FUNCTION_INFO_V1(snowflake_uuid_to_sqlserver);
+PG_FUNCTION_INFO_V1(snowflake_uuid_from_sqlserver);
 
 /* snowflake_next() → bigint: one id. */
 Datum
@@ -245,11 +262,11 @@ snowflake_worker_times(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
 }
 
-/* The second argument, or else the epoch in force, as timestamptz. */
+/* Argument n, if the function was declared with it, or else the epoch in force, as timestamptz. */
 static int64
-epoch_argument(FunctionCallInfo fcinfo)
+epoch_argument(FunctionCallInfo fcinfo, int n)
 {
-	return PG_NARGS() > 1 ? PG_GETARG_TIMESTAMPTZ(1) : from_unix_ms(sf_epoch_ms);
+	return PG_NARGS() > n ? PG_GETARG_TIMESTAMPTZ(n) : from_unix_ms(sf_epoch_ms);
 }
 
 /* Takes an id apart with an epoch given as timestamptz. */
@@ -258,8 +275,12 @@ parse(int64 id, int64 epoch)
 {
 	SfParts		parts;
 
+	int			code;
+
 	sf_start_go();
-	sf_check(sfParse(id, epoch, &parts));
+	code = sfParse(id, epoch, &parts);
+	if (unlikely(code != SF_ISSUED))
+		sf_raise_id(code, id);
 	return parts;
 }
 
@@ -267,7 +288,7 @@ parse(int64 id, int64 epoch)
 Datum
 snowflake_parse(PG_FUNCTION_ARGS)
 {
-	SfParts		parts = parse(PG_GETARG_INT64(0), epoch_argument(fcinfo));
+	SfParts		parts = parse(PG_GETARG_INT64(0), epoch_argument(fcinfo, 1));
 	Datum		values[3] = {
 		TimestampTzGetDatum(parts.created), Int32GetDatum(parts.worker), Int32GetDatum(parts.sequence)
 	};
@@ -280,7 +301,7 @@ snowflake_parse(PG_FUNCTION_ARGS)
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TIMESTAMPTZ(parse(PG_GETARG_INT64(0), epoch_argument(fcinfo)).created);
+	PG_RETURN_TIMESTAMPTZ(parse(PG_GETARG_INT64(0), epoch_argument(fcinfo, 1)).created);
 }
 
 /* snowflake_worker_id(id) → integer; needs no epoch. */
@@ -295,6 +316,114 @@ Datum
 snowflake_sequence(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT32(parse(PG_GETARG_INT64(0), 0).sequence);
+}
+
+/* snowflake_compose(created_at, worker_id, sequence [, epoch]) → bigint. */
+Datum
+snowflake_compose(PG_FUNCTION_ARGS)
+{
+	SfParts		parts = {PG_GETARG_TIMESTAMPTZ(0), PG_GETARG_INT32(1), PG_GETARG_INT32(2)};
+	int64		epoch = epoch_argument(fcinfo, 3);
+	int64		id;
+	int			code;
+
+	sf_start_go();
+	code = sfCompose(parts.created, epoch, parts.worker, parts.sequence, &id);
+	if (unlikely(code != SF_ISSUED))
+		sf_raise_parts(code, &parts, epoch);
+	PG_RETURN_INT64(id);
+}
+
+/* snowflake_min_id(ts [, epoch]) → bigint: the smallest id that can carry the millisecond of ts. */
+Datum
+snowflake_min_id(PG_FUNCTION_ARGS)
+{
+	int64		lowest,
+				highest;
+
+	sf_start_go();
+	sf_check(sfBounds(PG_GETARG_TIMESTAMPTZ(0), epoch_argument(fcinfo, 1), &lowest, &highest));
+	PG_RETURN_INT64(lowest);
+}
+
+/* snowflake_max_id(ts [, epoch]) → bigint: the largest. */
+Datum
+snowflake_max_id(PG_FUNCTION_ARGS)
+{
+	int64		lowest,
+				highest;
+
+	sf_start_go();
+	sf_check(sfBounds(PG_GETARG_TIMESTAMPTZ(0), epoch_argument(fcinfo, 1), &lowest, &highest));
+	PG_RETURN_INT64(highest);
+}
+
+/* snowflake_parse_as(layout, id) → (created_at, node, sequence): an id of another system. */
+Datum
+snowflake_parse_as(PG_FUNCTION_ARGS)
+{
+	text	   *layout = PG_GETARG_TEXT_PP(0);
+	int64		id = PG_GETARG_INT64(1);
+	SfForeignParts parts;
+	Datum		values[3];
+	bool		nulls[3] = {false, false, false};
+	int			code;
+
+	sf_start_go();
+	code = sfParseAs(VARDATA_ANY(layout), VARSIZE_ANY_EXHDR(layout), id, &parts);
+	if (code == SF_UNKNOWN_LAYOUT)
+		sf_raise_unknown_name("layout", text_to_cstring(layout), false);
+	if (code != SF_ISSUED)
+		sf_raise_id(code, id);
+	values[0] = TimestampTzGetDatum(parts.created);
+	values[1] = Int64GetDatum(parts.node);
+	values[2] = Int64GetDatum(parts.sequence);
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* snowflake_encode(id) → text: 13 characters that sort as the id does. */
+Datum
+snowflake_encode(PG_FUNCTION_ARGS)
+{
+	char		encoded[13];
+	int			code;
+
+	sf_start_go();
+	code = sfEncode(PG_GETARG_INT64(0), encoded);
+	if (code != SF_ISSUED)
+		sf_raise_id(code, PG_GETARG_INT64(0));
+	PG_RETURN_TEXT_P(cstring_to_text_with_len(encoded, sizeof(encoded)));
+}
+
+/* snowflake_decode(text) → bigint: the inverse of snowflake_encode. */
+Datum
+snowflake_decode(PG_FUNCTION_ARGS)
+{
+	text	   *encoded = PG_GETARG_TEXT_PP(0);
+	int64		id;
+	int			code;
+
+	sf_start_go();
+	code = sfDecode(VARDATA_ANY(encoded), VARSIZE_ANY_EXHDR(encoded), &id);
+	if (code != SF_ISSUED)
+		sf_raise_text(code, text_to_cstring(encoded));
+	PG_RETURN_INT64(id);
+}
+
+/* snowflake_fingerprint(salt) → integer: a worker id derived from what tells this server from others. */
+Datum
+snowflake_fingerprint(PG_FUNCTION_ARGS)
+{
+	char		host[256] = "";
+	char	   *identity;
+	int32		worker;
+
+	sf_start_go();
+	gethostname(host, sizeof(host) - 1);
+	identity = psprintf(UINT64_FORMAT "/%s/%d/%s", GetSystemIdentifier(), host, PostPortNumber,
+						text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	sf_check(sfFingerprint(identity, strlen(identity), &worker));
+	PG_RETURN_INT32(worker);
 }
 
 /* Fresh bytes from the kernel. */
@@ -374,4 +503,108 @@ snowflake_uuidv7_timestamp(PG_FUNCTION_ARGS)
 	if (sfUUID7Timestamp(PG_GETARG_UUID_P(0), &ts) != SF_ISSUED)
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(ts);
+}
+
+/* uuidv7_parse(uuid) → (created_at, rand_a, rand_b), NULLs unless it is a version 7 UUID. */
+Datum
+snowflake_uuidv7_parse(PG_FUNCTION_ARGS)
+{
+	SfUUID7Parts parts = {0};
+	Datum		values[3];
+	bool		nulls[3];
+
+	sf_start_go();
+	nulls[0] = nulls[1] = nulls[2] = sfUUID7Parse(PG_GETARG_UUID_P(0), &parts) != SF_ISSUED;
+	values[0] = TimestampTzGetDatum(parts.created);
+	values[1] = Int32GetDatum(parts.rand_a);
+	values[2] = Int64GetDatum(parts.rand_b);
+	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
+}
+
+/* The smallest or largest version 7 UUID of the millisecond of the argument. */
+static Datum
+uuidv7_bound(FunctionCallInfo fcinfo, bool highest)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+	sf_start_go();
+	sf_check(sfUUID7Bound(PG_GETARG_TIMESTAMPTZ(0), highest, uuid));
+	PG_RETURN_UUID_P(uuid);
+}
+
+/* uuidv7_min(ts) → uuid. */
+Datum
+snowflake_uuidv7_min(PG_FUNCTION_ARGS)
+{
+	return uuidv7_bound(fcinfo, false);
+}
+
+/* uuidv7_max(ts) → uuid. */
+Datum
+snowflake_uuidv7_max(PG_FUNCTION_ARGS)
+{
+	return uuidv7_bound(fcinfo, true);
+}
+
+/* sequential_uuid(ordering) → uuid: an ordered GUID of this moment. */
+Datum
+snowflake_sequential_uuid(PG_FUNCTION_ARGS)
+{
+	text	   *ordering = PG_GETARG_TEXT_PP(0);
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	unsigned char seed[32];
+	int			code;
+
+	sf_start_go();
+	code = sfSequentialUUID(sf_now_ns(), NULL, VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), uuid);
+	if (code == SF_SEED_FIRST)
+	{
+		read_seed(seed);
+		code = sfSequentialUUID(sf_now_ns(), seed, VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), uuid);
+	}
+	if (code == SF_UNKNOWN_ORDERING)
+		sf_raise_unknown_name("ordering", text_to_cstring(ordering), true);
+	sf_check(code);
+	PG_RETURN_UUID_P(uuid);
+}
+
+/* sequential_uuid_timestamp(uuid, ordering) → timestamptz, NULL when it is no ordered GUID of that ordering. */
+Datum
+snowflake_sequential_uuid_timestamp(PG_FUNCTION_ARGS)
+{
+	text	   *ordering = PG_GETARG_TEXT_PP(1);
+	int64		ts;
+	int			code;
+
+	sf_start_go();
+	code = sfSequentialUUIDTime(PG_GETARG_UUID_P(0), VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), &ts);
+	if (code == SF_UNKNOWN_ORDERING)
+		sf_raise_unknown_name("ordering", text_to_cstring(ordering), true);
+	if (code != SF_ISSUED)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(ts);
+}
+
+static Datum
+move_bytes(FunctionCallInfo fcinfo, bool back)
+{
+	pg_uuid_t  *moved = palloc(sizeof(pg_uuid_t));
+
+	sf_start_go();
+	sf_check(sfSQLServer(PG_GETARG_UUID_P(0), back, moved));
+	PG_RETURN_UUID_P(moved);
+}
+
+/* uuid_to_sqlserver(uuid) → uuid: moves the bytes so that PostgreSQL's order becomes SQL Server's. */
+Datum
+snowflake_uuid_to_sqlserver(PG_FUNCTION_ARGS)
+{
+	return move_bytes(fcinfo, false);
+}
+
+/* uuid_from_sqlserver(uuid) → uuid: the inverse. */
+Datum
+snowflake_uuid_from_sqlserver(PG_FUNCTION_ARGS)
+{
+	return move_bytes(fcinfo, true);
 }

@@ -60,4 +60,20 @@ typedef struct SfParts
 	int32_t		sequence;
 } SfParts;
 
+/* The parts of another system's id (snowflake_parse_as). */
+typedef struct SfForeignParts
+{
+	int64_t		created;		/* timestamptz */
+	int64_t		node;
+	int64_t		sequence;
+} SfForeignParts;
+
+/* The parts of a version 7 UUID. */
+typedef struct SfUUID7Parts
+{
+	int64_t		created;		/* timestamptz */
+	int64_t		rand_b;
+	int32_t		rand_a;
+} SfUUID7Parts;
+
 #endif

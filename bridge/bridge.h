@@ -81,6 +81,10 @@ extern void sf_generate(Oid function, int count, SfRun *run);
 
 /* errors.c: answers as SQL errors. */
 extern void sf_raise(int code) pg_attribute_noreturn();
+extern void sf_raise_id(int code, int64 id) pg_attribute_noreturn();
+extern void sf_raise_text(int code, const char *text) pg_attribute_noreturn();
+extern void sf_raise_parts(int code, const SfParts *parts, int64 epoch) pg_attribute_noreturn();
+extern void sf_raise_unknown_name(const char *what, const char *name, bool ordering) pg_attribute_noreturn();
 extern void sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns) pg_attribute_noreturn();
 extern void sf_raise_time_range(int code, int64 now_ns) pg_attribute_noreturn();
 extern void sf_raise_no_worker(int ahead) pg_attribute_noreturn();

@@ -7,6 +7,7 @@
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/timestamp.h"
 
 #define ERRCODE_CLOCK_MOVED_BACKWARDS MAKE_SQLSTATE('S', 'F', '0', '0', '1')
 #define ERRCODE_NO_WORKER MAKE_SQLSTATE('S', 'F', '0', '0', '2')
@@ -22,8 +23,6 @@ static const struct
 	const char *message;
 	const char *detail;
 }			simple_errors[] = {
-	{SF_NEGATIVE, ERRCODE_INVALID_PARAMETER_VALUE,
-	"a negative number is not a snowflake id", NULL},
 	{SF_NOT_REPRESENTABLE, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE,
 		"timestamp out of range",
 	"The epoch, or the time of the id counted from it, is outside the range of timestamp with time zone."},
@@ -52,6 +51,76 @@ sf_raise(int code)
 			(errcode(ERRCODE_INTERNAL_ERROR),
 			 errmsg("internal error in snowflake: %s", text),
 			 errhint("Please report this; the session can go on.")));
+}
+
+/* An id that cannot be what the function takes it for. */
+void
+sf_raise_id(int code, int64 id)
+{
+	if (code != SF_NEGATIVE)
+		sf_raise(code);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("a negative number is not a snowflake id"),
+			 errdetail("The number is " INT64_FORMAT ".", id)));
+}
+
+/* A text that snowflake_decode() cannot read. */
+void
+sf_raise_text(int code, const char *text)
+{
+	if (code != SF_BAD_TEXT && code != SF_TEXT_OUT_OF_RANGE)
+		sf_raise(code);
+	ereport(ERROR,
+			(errcode(code == SF_BAD_TEXT ? ERRCODE_INVALID_TEXT_REPRESENTATION : ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("invalid text form of a snowflake id: \"%s\"", text),
+			 code == SF_BAD_TEXT ?
+			 errdetail("It has 13 characters of 0-9 and A-V, as snowflake_encode() writes them.") :
+			 errdetail("It stands for a negative number. Ids go from 0000000000000 to FVVVVVVVVVVVU.")));
+}
+
+/* Parts that make no id. Times are timestamptz. */
+void
+sf_raise_parts(int code, const SfParts *parts, int64 epoch)
+{
+	char	   *first = pstrdup(timestamptz_to_str(epoch));
+
+	switch (code)
+	{
+		case SF_TIME_OUT_OF_RANGE:
+			ereport(ERROR,
+					(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+					 errmsg("created_at is out of range for a snowflake id"),
+					 errdetail("%s is not within the 2199023255552 milliseconds that begin with the epoch, %s.",
+							   timestamptz_to_str(parts->created), first)));
+			break;
+		case SF_WORKER_OUT_OF_RANGE:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("worker_id is out of range"),
+					 errdetail("%d is not between 0 and 1023.", parts->worker)));
+			break;
+		case SF_SEQUENCE_OUT_OF_RANGE:
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("sequence is out of range"),
+					 errdetail("%d is not between 0 and 4095.", parts->sequence)));
+			break;
+	}
+	sf_raise(code);
+}
+
+/* A layout or an ordering that does not exist. */
+void
+sf_raise_unknown_name(const char *what, const char *name, bool ordering)
+{
+	char		known[256];
+
+	sf_check(sfKnownNames(ordering, known, sizeof(known)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("unknown %s: \"%s\"", what, name),
+			 errhint("Known are: %s.", known)));
 }
 
 /* SF001: the clock is behind the last id of a worker by more than the tolerance. */

@@ -13,6 +13,7 @@ package main
 import "C"
 
 import (
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -227,5 +228,163 @@ func sfUUID7Timestamp(uuid unsafe.Pointer, ts *C.int64_t) (code C.int32_t) {
 		return C.SF_TIME_OUT_OF_RANGE
 	}
 	*ts = fromUnix(us)
+	return C.SF_ISSUED
+}
+
+// bytesAt is the Go view of size bytes that C owns for the time of the call.
+func bytesAt(data unsafe.Pointer, size C.int32_t) []byte { return unsafe.Slice((*byte)(data), int(size)) }
+
+// nameAt is a name passed as bytes, not copied.
+func nameAt(data unsafe.Pointer, size C.int32_t) string { return unsafe.String((*byte)(data), int(size)) }
+
+// sfCompose puts an id together from timestamptz, worker and sequence (gen.Compose).
+//
+//export sfCompose
+func sfCompose(created, epoch C.int64_t, worker, sequence C.int32_t, id *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	composed, c := gen.Compose(toUnix(created), toUnix(epoch), int32(worker), int32(sequence))
+	*id = C.int64_t(composed)
+	return C.int32_t(c)
+}
+
+// sfBounds gives the smallest and the largest id that can carry the millisecond of a timestamptz (gen.MinID, gen.MaxID).
+//
+//export sfBounds
+func sfBounds(ts, epoch C.int64_t, lowest, highest *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	us, epochUs := toUnix(ts), toUnix(epoch)
+	*lowest, *highest = C.int64_t(gen.MinID(us, epochUs)), C.int64_t(gen.MaxID(us, epochUs))
+	return C.int32_t(gen.CheckEpoch(epochUs))
+}
+
+// sfParseAs takes an id of another system apart (gen.ParseAs).
+//
+//export sfParseAs
+func sfParseAs(layout unsafe.Pointer, size C.int32_t, id C.int64_t, parts *C.SfForeignParts) (code C.int32_t) {
+	defer recovered(&code)
+	created, node, sequence, c := gen.ParseAs(nameAt(layout, size), int64(id))
+	*parts = C.SfForeignParts{created: fromUnix(created), node: C.int64_t(node), sequence: C.int64_t(sequence)}
+	return C.int32_t(c)
+}
+
+// sfKnownNames copies the names of the known layouts, or of the known orderings, separated by commas, into a buffer
+// of size bytes, zero-terminated.
+//
+//export sfKnownNames
+func sfKnownNames(ofOrderings C.int32_t, buffer *C.char, size C.int32_t) (code C.int32_t) {
+	defer recovered(&code)
+	names := gen.Layouts()
+	if ofOrderings != 0 {
+		names = gen.Orderings()
+	}
+	to := bytesAt(unsafe.Pointer(buffer), size)
+	to[copy(to[:size-1], strings.Join(names, ", "))] = 0
+	return C.SF_ISSUED
+}
+
+// sfEncode writes the 13 characters of an id's text form (gen.Encode).
+//
+//export sfEncode
+func sfEncode(id C.int64_t, text unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	encoded, c := gen.Encode(int64(id))
+	copy(bytesAt(text, gen.TextLength), encoded[:])
+	return C.int32_t(c)
+}
+
+// sfDecode reads an id's text form (gen.Decode).
+//
+//export sfDecode
+func sfDecode(text unsafe.Pointer, size C.int32_t, id *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	decoded, c := gen.Decode(bytesAt(text, size))
+	*id = C.int64_t(decoded)
+	return C.int32_t(c)
+}
+
+// sfFingerprint derives a worker id from a text that identifies the server (gen.Fingerprint).
+//
+//export sfFingerprint
+func sfFingerprint(identity unsafe.Pointer, size C.int32_t, worker *C.int32_t) (code C.int32_t) {
+	defer recovered(&code)
+	*worker = C.int32_t(gen.Fingerprint(bytesAt(identity, size)))
+	return C.SF_ISSUED
+}
+
+// sfUUID7Parse takes a version 7 UUID apart; SF_TIME_OUT_OF_RANGE for any other.
+//
+//export sfUUID7Parse
+func sfUUID7Parse(uuid unsafe.Pointer, parts *C.SfUUID7Parts) (code C.int32_t) {
+	defer recovered(&code)
+	us, a, b, ok := gen.UUID7Parse(*(*[16]byte)(uuid))
+	if !ok {
+		return C.SF_TIME_OUT_OF_RANGE
+	}
+	*parts = C.SfUUID7Parts{created: fromUnix(us), rand_a: C.int32_t(a), rand_b: C.int64_t(b)}
+	return C.SF_ISSUED
+}
+
+// sfUUID7Bound gives the smallest (highest 0) or largest version 7 UUID of the millisecond of a timestamptz.
+//
+//export sfUUID7Bound
+func sfUUID7Bound(ts C.int64_t, highest C.int32_t, uuid unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	bound := gen.UUID7Min
+	if highest != 0 {
+		bound = gen.UUID7Max
+	}
+	u, c := bound(toUnix(ts))
+	*(*[16]byte)(uuid) = u
+	return C.int32_t(c)
+}
+
+// sequential is this process's state of ordered GUIDs.
+var sequential gen.SequentialState
+
+// sfSequentialUUID makes the next ordered GUID at the clock (Unix nanoseconds); seed as in sfUUID7Time.
+//
+//export sfSequentialUUID
+func sfSequentialUUID(nowNs C.int64_t, seed, ordering unsafe.Pointer, size C.int32_t, uuid unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	order, c := gen.ParseOrdering(nameAt(ordering, size))
+	if c != gen.Issued {
+		return C.int32_t(c)
+	}
+	if seed != nil {
+		uuid7.Seed((*[32]byte)(seed), int64(nowNs))
+	}
+	if c = uuid7.Ready(int64(nowNs)); c == gen.Issued {
+		*(*[16]byte)(uuid) = gen.SequentialUUID(&sequential, order, gen.TicksAt(int64(nowNs)), uuid7.Random())
+	}
+	return C.int32_t(c)
+}
+
+// sfSequentialUUIDTime reads the time of an ordered GUID; SF_TIME_OUT_OF_RANGE when it is none of that ordering.
+//
+//export sfSequentialUUIDTime
+func sfSequentialUUIDTime(uuid, ordering unsafe.Pointer, size C.int32_t, ts *C.int64_t) (code C.int32_t) {
+	defer recovered(&code)
+	order, c := gen.ParseOrdering(nameAt(ordering, size))
+	if c != gen.Issued {
+		return C.int32_t(c)
+	}
+	us, ok := gen.SequentialUUIDTime(*(*[16]byte)(uuid), order)
+	if !ok {
+		return C.SF_TIME_OUT_OF_RANGE
+	}
+	*ts = fromUnix(us)
+	return C.SF_ISSUED
+}
+
+// sfSQLServer moves the bytes of a UUID into SQL Server's order (back 0) or out of it.
+//
+//export sfSQLServer
+func sfSQLServer(from unsafe.Pointer, back C.int32_t, to unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	move := gen.UUIDToSQLServer
+	if back != 0 {
+		move = gen.UUIDFromSQLServer
+	}
+	*(*[16]byte)(to) = move(*(*[16]byte)(from))
 	return C.SF_ISSUED
 }

@@ -163,7 +163,7 @@ func Settle(nowNs, markMs, toleranceNs int64) Run {
 	return behindBy(ns, toleranceNs+StepMs*nsPerMs)
 }
 
-// NextMark says how the durable mark moves at nowNs: when it stands before wantedMs it goes to markMs (both Unix
+// NextMark says how the durable mark moves at nowNs: unless it stands beyond wantedMs it goes to markMs (both Unix
 // milliseconds). It is moved when half a step of it is left, so that ids stay half a step behind what was
 // written and a standby that lags by less misses nothing.
 func NextMark(nowNs int64) (wantedMs, markMs int64) {
@@ -223,6 +223,14 @@ func Parse(id, epochUs int64) (Parts, Code) {
 		return Parts{}, NotRepresentable
 	}
 	return Parts{CreatedUs: epochUs + sinceEpoch, Worker: WorkerOf(id), Sequence: SequenceOf(id)}, Issued
+}
+
+// CheckEpoch answers NotRepresentable for an epoch (Unix microseconds) that is no point in time.
+func CheckEpoch(epochUs int64) Code {
+	if !finite(epochUs) {
+		return NotRepresentable
+	}
+	return Issued
 }
 
 // WorkerOf is the worker id in an id that is not negative, 0..1023.

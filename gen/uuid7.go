@@ -5,16 +5,43 @@ import (
 	"math/rand/v2"
 )
 
+// Entropy is a process's source of random bits: ChaCha8 (math/rand/v2), which erases its own past as it goes, keyed
+// with 32 bytes from the kernel that the caller must bring before the first use and at least once a second of use.
+// A process begins with the zero value, so a key is never shared over a fork.
+type Entropy struct {
+	source   *rand.ChaCha8
+	seededNs int64
+}
+
+// seedLifeNs is how long one key is used, nanoseconds of the clock.
+const seedLifeNs = 1_000_000_000
+
+// Seed keys the source with 32 bytes from the kernel at nowNs, Unix nanoseconds.
+func (e *Entropy) Seed(seed *[32]byte, nowNs int64) {
+	if e.source == nil {
+		e.source = rand.NewChaCha8(*seed)
+	} else {
+		e.source.Seed(*seed)
+	}
+	e.seededNs = nowNs
+}
+
+// Ready answers SeedFirst when Seed must be called before more bits are taken at nowNs, Unix nanoseconds.
+func (e *Entropy) Ready(nowNs int64) Code {
+	if age := nowNs - e.seededNs; e.source == nil || age < 0 || age >= seedLifeNs {
+		return SeedFirst
+	}
+	return Issued
+}
+
+// Random gives 64 random bits; Ready must have answered Issued before.
+func (e *Entropy) Random() uint64 { return e.source.Uint64() }
+
 // UUID7 makes version 7 UUIDs (RFC 9562 section 5.7) bit by bit as PostgreSQL 18.6 does: 48 bits of Unix
 // milliseconds, 12 bits of the time within the millisecond, 62 random bits; strictly rising in one process.
-//
-// Random bits come from ChaCha8 (math/rand/v2), which erases its own past as it goes, keyed with 32 bytes from the
-// kernel that the caller must bring whenever Next asks, at least once a second of use. A process begins with the
-// zero value, so a key is never shared over a fork.
 type UUID7 struct {
+	Entropy
 	previousNs int64
-	random     *rand.ChaCha8
-	seededNs   int64
 }
 
 // uuid7StepNs is the least that time advances from one UUID to the next: a 4096th of a millisecond, rounded up,
@@ -22,34 +49,18 @@ type UUID7 struct {
 // ids run ahead of the clock rather than repeat or fall.
 const uuid7StepNs = nsPerMs/4096 + 1
 
-// seedLifeNs is how long one key of the random source is used, nanoseconds of the clock.
-const seedLifeNs = 1_000_000_000
-
 // uuid7MaxMs is the last millisecond that 48 bits hold, 10889-08-02T05:31:50.655Z.
 const uuid7MaxMs = 1<<48 - 1
-
-// Seed keys the random source with 32 bytes from the kernel at nowNs, Unix nanoseconds.
-func (g *UUID7) Seed(seed *[32]byte, nowNs int64) {
-	if g.random == nil {
-		g.random = rand.NewChaCha8(*seed)
-	} else {
-		g.random.Seed(*seed)
-	}
-	g.seededNs = nowNs
-}
 
 // Next advances the process's time to nowNs (Unix nanoseconds), or by the least step when the clock is not
 // beyond it, and returns it. SeedFirst, with nothing changed, means that Seed must be called first.
 func (g *UUID7) Next(nowNs int64) (int64, Code) {
-	if age := nowNs - g.seededNs; g.random == nil || age < 0 || age >= seedLifeNs {
-		return 0, SeedFirst
+	if code := g.Ready(nowNs); code != Issued {
+		return 0, code
 	}
 	g.previousNs = max(nowNs, g.previousNs+uuid7StepNs)
 	return g.previousNs, Issued
 }
-
-// Random gives 64 random bits; Next must have answered Issued before.
-func (g *UUID7) Random() uint64 { return g.random.Uint64() }
 
 // UUID composes the UUID of a time: us in Unix microseconds, extraNs the nanoseconds 0..999 beyond it.
 // TimeOutOfRange when 48 bits of milliseconds cannot hold it. Next must have answered Issued before.

@@ -108,6 +108,74 @@ LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_seque
 COMMENT ON FUNCTION @extschema@.snowflake_sequence(bigint) IS
 'the sequence in a snowflake id, 0 to 4095';
 
+CREATE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, worker_id integer, sequence integer) RETURNS bigint
+LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_compose';
+COMMENT ON FUNCTION @extschema@.snowflake_compose(timestamptz, integer, integer) IS
+'the snowflake id with these parts, with the epoch in force; inverse of snowflake_parse';
+
+CREATE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, worker_id integer, sequence integer, epoch timestamptz) RETURNS bigint
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_compose';
+COMMENT ON FUNCTION @extschema@.snowflake_compose(timestamptz, integer, integer, timestamptz) IS
+'the snowflake id with these parts, with the given epoch; inverse of snowflake_parse';
+
+-- Bounds, for ranges of ids by time
+
+CREATE FUNCTION @extschema@.snowflake_min_id(ts timestamptz) RETURNS bigint
+LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_min_id';
+COMMENT ON FUNCTION @extschema@.snowflake_min_id(timestamptz) IS
+'the smallest id that can carry the millisecond of ts, with the epoch in force';
+
+CREATE FUNCTION @extschema@.snowflake_min_id(ts timestamptz, epoch timestamptz) RETURNS bigint
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_min_id';
+COMMENT ON FUNCTION @extschema@.snowflake_min_id(timestamptz, timestamptz) IS
+'the smallest id that can carry the millisecond of ts, with the given epoch';
+
+CREATE FUNCTION @extschema@.snowflake_max_id(ts timestamptz) RETURNS bigint
+LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_max_id';
+COMMENT ON FUNCTION @extschema@.snowflake_max_id(timestamptz) IS
+'the largest id that can carry the millisecond of ts, with the epoch in force';
+
+CREATE FUNCTION @extschema@.snowflake_max_id(ts timestamptz, epoch timestamptz) RETURNS bigint
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_max_id';
+COMMENT ON FUNCTION @extschema@.snowflake_max_id(timestamptz, timestamptz) IS
+'the largest id that can carry the millisecond of ts, with the given epoch';
+
+CREATE FUNCTION @extschema@.snowflake_between(id bigint, from_ts timestamptz, until_ts timestamptz) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE AS
+$$SELECT $1 OPERATOR(pg_catalog.>=) @extschema@.snowflake_min_id($2) AND $1 OPERATOR(pg_catalog.<) @extschema@.snowflake_min_id($3)$$;
+COMMENT ON FUNCTION @extschema@.snowflake_between(bigint, timestamptz, timestamptz) IS
+'whether an id was made at or after from_ts and before until_ts, with the epoch in force; uses an index on id and prunes partitions';
+
+CREATE FUNCTION @extschema@.snowflake_between(id bigint, from_ts timestamptz, until_ts timestamptz, epoch timestamptz) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$SELECT $1 OPERATOR(pg_catalog.>=) @extschema@.snowflake_min_id($2, $4) AND $1 OPERATOR(pg_catalog.<) @extschema@.snowflake_min_id($3, $4)$$;
+COMMENT ON FUNCTION @extschema@.snowflake_between(bigint, timestamptz, timestamptz, timestamptz) IS
+'whether an id was made at or after from_ts and before until_ts, with the given epoch; uses an index on id and prunes partitions';
+
+-- Ids of other systems, and ids as text
+
+CREATE FUNCTION @extschema@.snowflake_parse_as(layout text, id bigint, OUT created_at timestamptz, OUT node bigint, OUT sequence bigint)
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_parse_as';
+COMMENT ON FUNCTION @extschema@.snowflake_parse_as(text, bigint) IS
+'the time, node and sequence in an id of twitter, discord, instagram, mastodon, sonyflake or pgedge';
+
+CREATE FUNCTION @extschema@.snowflake_encode(id bigint) RETURNS text
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_encode';
+COMMENT ON FUNCTION @extschema@.snowflake_encode(bigint) IS
+'an id as 13 characters (base32hex) that sort as the id does under COLLATE "C"';
+
+CREATE FUNCTION @extschema@.snowflake_decode(encoded text) RETURNS bigint
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_decode';
+COMMENT ON FUNCTION @extschema@.snowflake_decode(text) IS
+'the id that snowflake_encode wrote as text; ignores case';
+
+-- Advice for set-up scripts
+
+CREATE FUNCTION @extschema@.snowflake_fingerprint(salt text DEFAULT '') RETURNS integer
+LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_fingerprint';
+COMMENT ON FUNCTION @extschema@.snowflake_fingerprint(text) IS
+'a worker id, 0 to 1023, derived from this servers system identifier, host name, port and a salt. Advice, no claim: two of n servers get the same one with odds of about n(n-1)/2 in 1024 (1 in 100 for 5 servers, 1 in 23 for 10), and a copy of the server on the same host name and port always does';
+
 -- UUID version 7
 
 CREATE FUNCTION @extschema@.uuidv7() RETURNS uuid
@@ -124,3 +192,81 @@ CREATE FUNCTION @extschema@.uuidv7_timestamp(id uuid) RETURNS timestamptz
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'MODULE_PATHNAME', 'snowflake_uuidv7_timestamp';
 COMMENT ON FUNCTION @extschema@.uuidv7_timestamp(uuid) IS
 'the time in a UUID version 7, to the millisecond; NULL for any other UUID';
+
+CREATE FUNCTION @extschema@.uuidv7_parse(id uuid, OUT created_at timestamptz, OUT rand_a integer, OUT rand_b bigint)
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuidv7_parse';
+COMMENT ON FUNCTION @extschema@.uuidv7_parse(uuid) IS
+'the time and the two random parts of a UUID version 7; NULLs for any other UUID';
+
+CREATE FUNCTION @extschema@.uuidv7_min(ts timestamptz) RETURNS uuid
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuidv7_min';
+COMMENT ON FUNCTION @extschema@.uuidv7_min(timestamptz) IS
+'the smallest UUID version 7 of the millisecond of ts';
+
+CREATE FUNCTION @extschema@.uuidv7_max(ts timestamptz) RETURNS uuid
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuidv7_max';
+COMMENT ON FUNCTION @extschema@.uuidv7_max(timestamptz) IS
+'the largest UUID version 7 of the millisecond of ts';
+
+-- Ordered GUIDs
+
+CREATE FUNCTION @extschema@.sequential_uuid(ordering text DEFAULT 'string') RETURNS uuid
+LANGUAGE c VOLATILE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_sequential_uuid';
+COMMENT ON FUNCTION @extschema@.sequential_uuid(text) IS
+'a GUID of this moment that rises in each session: as text and in PostgreSQL (string), as .NET byte array (binary), or in SQL Server (end)';
+
+CREATE FUNCTION @extschema@.sequential_uuid_timestamp(id uuid, ordering text DEFAULT 'string') RETURNS timestamptz
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_sequential_uuid_timestamp';
+COMMENT ON FUNCTION @extschema@.sequential_uuid_timestamp(uuid, text) IS
+'the time in an ordered GUID of that ordering; NULL for any other UUID';
+
+CREATE FUNCTION @extschema@.uuid_to_sqlserver(id uuid) RETURNS uuid
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuid_to_sqlserver';
+COMMENT ON FUNCTION @extschema@.uuid_to_sqlserver(uuid) IS
+'a UUID with its bytes moved so that PostgreSQLs order of the originals is SQL Servers order of the results';
+
+CREATE FUNCTION @extschema@.uuid_from_sqlserver(id uuid) RETURNS uuid
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuid_from_sqlserver';
+COMMENT ON FUNCTION @extschema@.uuid_from_sqlserver(uuid) IS
+'the inverse of uuid_to_sqlserver';
+
+-- Type snowflake: a bigint in everything but its name, so that JSON carries it as text
+
+CREATE TYPE @extschema@.snowflake;
+COMMENT ON TYPE @extschema@.snowflake IS
+'a snowflake id: a bigint in storage, order and indexes, text in JSON';
+
+CREATE FUNCTION @extschema@.snowflake_in(cstring) RETURNS @extschema@.snowflake
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8in';
+COMMENT ON FUNCTION @extschema@.snowflake_in(cstring) IS 'I/O';
+
+CREATE FUNCTION @extschema@.snowflake_out(@extschema@.snowflake) RETURNS cstring
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8out';
+COMMENT ON FUNCTION @extschema@.snowflake_out(@extschema@.snowflake) IS 'I/O';
+
+CREATE FUNCTION @extschema@.snowflake_recv(internal) RETURNS @extschema@.snowflake
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8recv';
+COMMENT ON FUNCTION @extschema@.snowflake_recv(internal) IS 'I/O';
+
+CREATE FUNCTION @extschema@.snowflake_send(@extschema@.snowflake) RETURNS bytea
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int8send';
+COMMENT ON FUNCTION @extschema@.snowflake_send(@extschema@.snowflake) IS 'I/O';
+
+CREATE TYPE @extschema@.snowflake (
+    INPUT = @extschema@.snowflake_in, OUTPUT = @extschema@.snowflake_out,
+    RECEIVE = @extschema@.snowflake_recv, SEND = @extschema@.snowflake_send,
+    LIKE = pg_catalog.int8
+);
+
+CREATE FUNCTION @extschema@.snowflake_from_integer(integer) RETURNS @extschema@.snowflake
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int48';
+COMMENT ON FUNCTION @extschema@.snowflake_from_integer(integer) IS 'convert integer to snowflake';
+
+CREATE FUNCTION @extschema@.snowflake_from_smallint(smallint) RETURNS @extschema@.snowflake
+LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int28';
+COMMENT ON FUNCTION @extschema@.snowflake_from_smallint(smallint) IS 'convert smallint to snowflake';
+
+CREATE CAST (@extschema@.snowflake AS bigint) WITHOUT FUNCTION AS IMPLICIT;
+CREATE CAST (bigint AS @extschema@.snowflake) WITHOUT FUNCTION AS ASSIGNMENT;
+CREATE CAST (integer AS @extschema@.snowflake) WITH FUNCTION @extschema@.snowflake_from_integer(integer) AS ASSIGNMENT;
+CREATE CAST (smallint AS @extschema@.snowflake) WITH FUNCTION @extschema@.snowflake_from_smallint(smallint) AS ASSIGNMENT;
