@@ -6,7 +6,7 @@ PG_CONFIG ?= pg_config
 GO ?= go
 
 # What the build needs: each missing piece stops it with the package that brings it.
-ifneq ($(filter-out demo demo-stop test help,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out demo demo-stop test bench,$(or $(MAKECMDGOALS),all)),)
 PG_MAJOR := $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/^[^0-9]*\([0-9]*\).*/\1/')
 ifeq ($(PG_MAJOR),)
 $(error $(PG_CONFIG) was not found: install postgresql-server-dev-15 (or that of your major), or set PG_CONFIG)
@@ -74,3 +74,20 @@ install-variants: variants
 		mkdir -p '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v && \
 		cp build/variants/$$v/snowflake.so '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v/ || exit 1; \
 	done
+
+# The commands of the README. They install what is missing, the server's headers included, before they build.
+.PHONY: demo demo-stop test bench
+demo:
+	@tools/demo.sh
+demo-stop:
+	@tools/demo.sh stop
+test:
+	@tools/test.sh
+bench:
+	@tools/bench.sh $(BENCHFLAGS)
+
+# By hand: make torture MINUTES=10 SEED=1 (make test runs a minute of it).
+.PHONY: torture
+torture: install install-variants
+	SNOWFLAKE_TORTURE_MINUTES=$(or $(MINUTES),1) SNOWFLAKE_TORTURE_SEED=$(SEED) \
+		$(GO) test -count=1 -v -timeout 0 -run 'TestTorture$$' ./test/torture

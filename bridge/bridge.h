@@ -50,7 +50,8 @@ typedef struct SfCounters
 typedef struct SfShared
 {
 	SfCounters	counters;
-	pg_atomic_uint64 reported_ms;	/* up to where a step of the clock has been reported, Unix ms */
+	pg_atomic_uint64 step_from_ms;	/* the last step back of the clock that was reported, Unix ms */
+	pg_atomic_uint64 step_to_ms;
 	int64		uptime;			/* random: tells this uptime from all others */
 	pg_atomic_uint32 since[SF_WORKERS]; /* when a worker was leased last, Unix seconds */
 	pg_atomic_uint64 slots[SF_WORKERS];

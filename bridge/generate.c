@@ -60,20 +60,26 @@ sf_wait_for_clock(int64 ns)
 	wait_ns(ns);
 }
 
-/* Warns once for each step back of the clock: others that meet the same step, up to a second apart, say nothing. */
+/*
+ * Warns once for each step back of the clock. Others that meet the same step, at a later reading and with last ids up
+ * to a second apart, say nothing.
+ */
 static void
 report_step(const SfRequest *request, int64 behind_ns)
 {
+	uint64		now_ms = request->now_ns / NS_PER_MS;
 	uint64		last_ms = (request->now_ns + behind_ns) / NS_PER_MS;
-	uint64		reported_ms = pg_atomic_read_u64(&sf_shared->reported_ms);
 
-	if (last_ms > reported_ms &&
-		pg_atomic_compare_exchange_u64(&sf_shared->reported_ms, &reported_ms, last_ms + MS_PER_SECOND))
-		ereport(WARNING,
-				(errcode(ERRCODE_WARNING),
-				 errmsg("the clock moved backwards by " INT64_FORMAT " ms", (behind_ns + NS_PER_MS - 1) / NS_PER_MS),
-				 errdetail("It reads %s; worker %d made its last id at %s.", sf_format_ms(request->now_ns / NS_PER_MS),
-						   request->worker, sf_format_ms(last_ms))));
+	if (now_ms >= pg_atomic_read_u64(&sf_shared->step_to_ms) &&
+		last_ms <= pg_atomic_read_u64(&sf_shared->step_from_ms) + MS_PER_SECOND)
+		return;
+	pg_atomic_write_u64(&sf_shared->step_to_ms, now_ms);
+	pg_atomic_write_u64(&sf_shared->step_from_ms, last_ms);
+	ereport(WARNING,
+			(errcode(ERRCODE_WARNING),
+			 errmsg("the clock moved backwards by " INT64_FORMAT " ms", (behind_ns + NS_PER_MS - 1) / NS_PER_MS),
+			 errdetail("It reads %s; worker %d made its last id at %s.", sf_format_ms(now_ms), request->worker,
+					   sf_format_ms(last_ms))));
 }
 
 /* Acts on an answer that is not an id: returns when it is time to ask again, else raises the error. */

@@ -53,7 +53,8 @@ initialize(SfShared *shared)
 	pg_atomic_init_u64(&c->clock_refusals, 0);
 	pg_atomic_init_u64(&c->leases_taken, 0);
 	pg_atomic_init_u64(&c->leases_lost, 0);
-	pg_atomic_init_u64(&shared->reported_ms, 0);
+	pg_atomic_init_u64(&shared->step_from_ms, 0);
+	pg_atomic_init_u64(&shared->step_to_ms, 0);
 	if (!pg_strong_random(&shared->uptime, sizeof(shared->uptime)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),

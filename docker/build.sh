@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# build.sh PG [SUITE]: prints, as its last line, the name of an image for tests of PostgreSQL PG, built from this
+# tree: snowflake-test:pgPG-HASH. HASH covers every file that goes in, so an unchanged tree builds nothing.
+# The server image below it gets the tag snowflake:PG. Everything else that is said goes to stderr.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+die() { echo "build: $*" >&2; exit 1; }
+
+# suite_of PG prints the Debian suite that ships this major.
+suite_of() {
+    case $1 in
+        13) echo bullseye ;;
+        15) echo bookworm ;;
+        17) echo trixie ;;
+        18) echo forky ;;
+        *) die "no Debian suite is known for PostgreSQL $1: there are 13, 15, 17 and 18, or name a SUITE" ;;
+    esac
+}
+
+# inputs lists the files that an image depends on: what .dockerignore lets through, and docker/ itself.
+inputs() {
+    shopt -s nullglob
+    find .dockerignore Makefile go.mod go.sum ./*.json ./*.c ./*.h bridge docker engine ext gen test/variants -type f \
+        ! -name '*_test.go' ! -name '*.[ao]' ! -name '*.bc' ! -name '*.so'
+}
+
+# fingerprint prints a hash over the inputs, their names, the versions and the toolchain.
+fingerprint() {
+    { inputs | LC_ALL=C sort | xargs -d '\n' sha256sum && echo "$pg $suite $(go env GOVERSION)"; } | sha256sum | cut -c1-12
+}
+
+# build_image NAME ARGUMENTS... builds from the whole tree and forgets the image that had the name before.
+build_image() {
+    local name=$1 old
+    shift
+    old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
+    docker build -t "$name" "$@" . >&2
+    [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
+        docker image rm "$old" >/dev/null 2>&1 || true
+}
+
+# remove_others IMAGE drops the test images of the same major that earlier trees left.
+remove_others() {
+    docker image ls --format '{{.Repository}}:{{.Tag}}' snowflake-test | grep "^snowflake-test:pg$pg-" |
+        grep -vxF "$1" | xargs -r docker image rm >/dev/null 2>&1 || true
+}
+
+pg=${1:?usage: build.sh PG [SUITE]}
+suite=${2:-$(suite_of "$pg")}
+image=snowflake-test:pg$pg-$(fingerprint)
+
+# One build at a time: the second of two test programs finds the first one's image.
+exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
+flock 9
+if ! docker image inspect "$image" >/dev/null 2>&1; then
+    docker/base-image.sh "$suite" >&2
+    # VARIANTS is the same in both, so that the second takes the stage that the first has built.
+    common=(-f docker/Dockerfile --build-arg "SUITE=$suite" --build-arg "PG=$pg" --build-arg VARIANTS=1)
+    build_image "snowflake-build:$pg" "${common[@]}" --target build
+    build_image "snowflake:$pg" "${common[@]}"
+    # A tree that was edited meanwhile must not get the name of the one before.
+    [ "$image" = "snowflake-test:pg$pg-$(fingerprint)" ] || exec docker/build.sh "$@"
+    build_image "$image" -f docker/Dockerfile.test \
+        --build-arg "BUILD=snowflake-build:$pg" --build-arg "BASE=snowflake:$pg"
+    remove_others "$image"
+fi
+echo "$image"
