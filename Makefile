@@ -14,8 +14,9 @@ endif
 ifeq ($(wildcard $(shell $(PG_CONFIG) --includedir-server)/postgres.h),)
 $(error The server headers are missing: install postgresql-server-dev-$(PG_MAJOR))
 endif
+ifneq ($(filter-out clean uninstall,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(GO)),)
-$(error Go was not found: install golang-go (1.26 or later), or set GO to its path)
+$(error Go was not found: install golang-go if your system has 1.26 or later, else the one from go.dev, or set GO to its path)
 endif
 ifeq ($(shell command -v gcc),)
 $(error The C compiler was not found: install gcc)
@@ -23,8 +24,9 @@ endif
 ifeq ($(shell command -v objcopy),)
 $(error objcopy was not found: install binutils)
 endif
+endif
 
-GOARCH := $(shell $(GO) env GOARCH)
+GOARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 MODULE_big = snowflake
 BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/mark.o bridge/generate.o bridge/errors.o
 OBJS = $(BRIDGE)
@@ -44,13 +46,18 @@ override with_llvm = no
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(BRIDGE): build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
+# Objects are of one server: another PG_CONFIG makes them anew.
+BUILT_FOR = build/for-$(subst /,_,$(shell $(PG_CONFIG) --includedir-server))
+$(BUILT_FOR):
+	mkdir -p build && rm -f build/for-* && touch $@
+
+$(BRIDGE): $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
 endif
 
 # The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later).
 build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod
 	mkdir -p build
-	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -trimpath -ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1 \
+	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1 \
 		-o $@ ./engine
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
 

@@ -157,15 +157,19 @@ sf_raise_time_range(int code, int64 now_ns)
 void
 sf_raise_no_worker(int ahead)
 {
+	int			all = sf_range_high - sf_range_low + 1;
+
 	ereport(ERROR,
 			(errcode(ERRCODE_NO_WORKER),
 			 errmsg("no worker id available"),
 			 ahead == 0 ?
 			 errdetail("All %d worker ids of snowflake.worker_range, %d-%d, are leased by other sessions.",
-					   sf_range_high - sf_range_low + 1, sf_range_low, sf_range_high) :
-			 errdetail("Of the %d worker ids of snowflake.worker_range, %d-%d, %d have made ids ahead of the clock and the others are leased.",
-					   sf_range_high - sf_range_low + 1, sf_range_low, sf_range_high, ahead),
-			 errhint("Widen snowflake.worker_range, call snowflake_release() in sessions that need no more ids, or let sessions share one worker with snowflake.worker_id.")));
+					   all, sf_range_low, sf_range_high) :
+			 errdetail("Of the %d worker ids of snowflake.worker_range, %d-%d, %d are leased by other sessions and %d have made ids ahead of the clock, which reads %s.",
+					   all, sf_range_low, sf_range_high, all - ahead, ahead, sf_format_ms(sf_now_ns() / NS_PER_MS)),
+			 ahead == 0 ?
+			 errhint("Widen snowflake.worker_range, call snowflake_release() in sessions that need no more ids, or let sessions share one worker with snowflake.worker_id.") :
+			 errhint("Widen snowflake.worker_range, or wait: worker ids come back when the clock has passed their last ids (see snowflake_worker_times()).")));
 }
 
 /* 55000: the setting differs from the epoch that was recorded with the database's first id. */
@@ -177,7 +181,7 @@ sf_raise_epoch(int64 recorded_ms)
 			 errmsg("snowflake.epoch is not the epoch of this database"),
 			 errdetail("snowflake.epoch is %s; the ids of this database count from %s.",
 					   sf_format_ms(sf_epoch_ms), sf_format_ms(recorded_ms)),
-			 errhint("Go back with: ALTER DATABASE %s SET snowflake.epoch = '%s', and connect anew.",
+			 errhint("Go back with RESET snowflake.epoch where this session changed it, else with ALTER DATABASE %s SET snowflake.epoch = '%s', and connect anew.",
 					 quote_identifier(get_database_name(MyDatabaseId)), sf_format_ms(recorded_ms))));
 }
 

@@ -61,7 +61,7 @@ sf_wait_for_clock(int64 ns)
 }
 
 /*
- * Warns once for each step back of the clock. Others that meet the same step, at a later reading and with last ids up
+ * Leaves one line in the log for each step back of the clock. Others that meet the same step, at a later reading and with last ids up
  * to a second apart, say nothing.
  */
 static void
@@ -75,9 +75,8 @@ report_step(const SfRequest *request, int64 behind_ns)
 		return;
 	pg_atomic_write_u64(&sf_shared->step_to_ms, now_ms);
 	pg_atomic_write_u64(&sf_shared->step_from_ms, last_ms);
-	ereport(WARNING,
-			(errcode(ERRCODE_WARNING),
-			 errmsg("the clock moved backwards by " INT64_FORMAT " ms", (behind_ns + NS_PER_MS - 1) / NS_PER_MS),
+	ereport(LOG,
+			(errmsg("the clock moved backwards by " INT64_FORMAT " ms", (behind_ns + NS_PER_MS - 1) / NS_PER_MS),
 			 errdetail("It reads %s; worker %d made its last id at %s.", sf_format_ms(now_ms), request->worker,
 					   sf_format_ms(last_ms))));
 }

@@ -234,7 +234,7 @@ check_epoch(char **value, void **extra, GucSource source)
 		GUC_check_errhint("For example: snowflake.epoch = '%s'.", DEFAULT_EPOCH);
 		return false;
 	}
-	if (unix_ms > (int64) time(NULL) * MS_PER_SECOND)
+	if (source != PGC_S_DEFAULT && unix_ms > (int64) time(NULL) * MS_PER_SECOND)
 	{
 		GUC_check_errdetail("The epoch is in the future.");
 		GUC_check_errhint("Ids count milliseconds since the epoch: choose a time that has passed.");

@@ -55,14 +55,15 @@ exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
 flock 9
 if ! docker image inspect "$image" >/dev/null 2>&1; then
     docker/base-image.sh "$suite" >&2
-    # VARIANTS is the same in both, so that the second takes the stage that the first has built.
+    # With the same arguments each build goes on from what the one before has made.
     common=(-f docker/Dockerfile --build-arg "SUITE=$suite" --build-arg "PG=$pg" --build-arg VARIANTS=1)
+    build_image "snowflake-runtime:$pg" "${common[@]}" --target runtime
     build_image "snowflake-build:$pg" "${common[@]}" --target build
     build_image "snowflake:$pg" "${common[@]}"
     # A tree that was edited meanwhile must not get the name of the one before.
     [ "$image" = "snowflake-test:pg$pg-$(fingerprint)" ] || exec docker/build.sh "$@"
     build_image "$image" -f docker/Dockerfile.test \
-        --build-arg "BUILD=snowflake-build:$pg" --build-arg "BASE=snowflake:$pg"
+        --build-arg "BUILD=snowflake-build:$pg" --build-arg "RUNTIME=snowflake-runtime:$pg"
     remove_others "$image"
 fi
 echo "$image"

@@ -232,10 +232,14 @@ func sfUUID7Timestamp(uuid unsafe.Pointer, ts *C.int64_t) (code C.int32_t) {
 }
 
 // bytesAt is the Go view of size bytes that C owns for the time of the call.
-func bytesAt(data unsafe.Pointer, size C.int32_t) []byte { return unsafe.Slice((*byte)(data), int(size)) }
+func bytesAt(data unsafe.Pointer, size C.int32_t) []byte {
+	return unsafe.Slice((*byte)(data), int(size))
+}
 
 // nameAt is a name passed as bytes, not copied.
-func nameAt(data unsafe.Pointer, size C.int32_t) string { return unsafe.String((*byte)(data), int(size)) }
+func nameAt(data unsafe.Pointer, size C.int32_t) string {
+	return unsafe.String((*byte)(data), int(size))
+}
 
 // sfCompose puts an id together from timestamptz, worker and sequence (gen.Compose).
 //

@@ -120,7 +120,7 @@ func TestSequentialUUIDLayout(t *testing.T) {
 	}{
 		{OrderString, "01234567-89ab-8cde-8fd0-d1d2d3d4d5d6"},
 		{OrderBinary, "67452301-ab89-de8c-8fd0-d1d2d3d4d5d6"},
-		{OrderEnd, "d1d2d3d4-d5d6-80f0-8cde-0123456789ab"}, // R48 = d1..d6, R4 = 0 of d0
+		{OrderEnd, "d1d2d3d4-d5d6-8df0-8cde-0123456789ab"}, // R48 = d1..d6, then the halves of d0
 	} {
 		var state SequentialState
 		if got := uuidText(SequentialUUID(&state, c.ordering, ticks, random)); got != c.want {
@@ -200,7 +200,7 @@ func TestSequentialUUIDMarks(t *testing.T) {
 
 // All the random bits that the layout has room for reach the GUID, and none disturbs another part.
 func TestSequentialUUIDRandomBits(t *testing.T) {
-	for ordering, bits := range map[Ordering]int{OrderString: 56, OrderBinary: 56, OrderEnd: 52} {
+	for ordering, bits := range map[Ordering]int{OrderString: 56, OrderBinary: 56, OrderEnd: 56} {
 		const ticks = 0x0123456789abcdef
 		var a, b SequentialState
 		zero, ones := SequentialUUID(&a, ordering, ticks, 0), SequentialUUID(&b, ordering, ticks, math.MaxUint64)
@@ -367,11 +367,13 @@ func TestSequentialUUIDTimeWantsMarks(t *testing.T) {
 			}
 		}
 	}
-	for low := range 16 { // the lower half of byte 6 is zero in `end`
-		u := uuidBytes(t, samples[OrderEnd])
-		u[6] = 0x80 | byte(low)
-		if _, ok := SequentialUUIDTime(u, OrderEnd); ok != (low == 0) {
-			t.Errorf("%s: %v", uuidText(u), ok)
+	for low := range 16 { // the lower half of byte 6 was zero in the `end` of older makers, and is random in ours
+		for version, want := range map[byte]bool{4: low == 0, 8: true} {
+			u := uuidBytes(t, samples[OrderEnd])
+			u[6] = version<<4 | byte(low)
+			if _, ok := SequentialUUIDTime(u, OrderEnd); ok != want {
+				t.Errorf("%s: %v", uuidText(u), ok)
+			}
 		}
 	}
 	for _, v := range publishedUUIDs { // none of these is an ordered GUID

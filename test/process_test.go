@@ -2,7 +2,9 @@ package test
 
 import (
 	"fmt"
+	"os"
 	osexec "os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -336,6 +338,32 @@ func TestEngineIsLight(t *testing.T) {
 	}
 	if !strings.Contains(out, "pgsnowflake/gen") {
 		t.Error("the engine does not depend on gen: is this its list?")
+	}
+}
+
+// A build that lacks something stops with the name of the package that brings it.
+func TestMakeNamesWhatIsMissing(t *testing.T) {
+	for variable, text := range map[string]string{
+		"GO=/nowhere/go": "install golang-go", "PG_CONFIG=/nowhere/pg_config": "install postgresql-server-dev-",
+	} {
+		if out, err := command("make", "-n", "-C", "..", variable); err == nil || !strings.Contains(out, text) {
+			t.Errorf("make %s: %v\n%s", variable, err, out)
+		}
+	}
+	for _, program := range []string{"gcc", "objcopy"} {
+		path := t.TempDir() // a machine with everything but this program
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			entries, _ := os.ReadDir(dir)
+			for _, entry := range entries {
+				if entry.Name() != program {
+					os.Symlink(dir+"/"+entry.Name(), path+"/"+entry.Name()) // the first in the path wins
+				}
+			}
+		}
+		out, err := command("env", "PATH="+path, path+"/make", "-n", "-C", "..")
+		if err == nil || !strings.Contains(out, "install "+map[string]string{"gcc": "gcc", "objcopy": "binutils"}[program]) {
+			t.Errorf("make without %s: %v\n%s", program, err, out)
+		}
 	}
 }
 

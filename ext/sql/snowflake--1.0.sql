@@ -174,7 +174,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_decode(text) IS
 CREATE FUNCTION @extschema@.snowflake_fingerprint(salt text DEFAULT '') RETURNS integer
 LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_fingerprint';
 COMMENT ON FUNCTION @extschema@.snowflake_fingerprint(text) IS
-'a worker id, 0 to 1023, derived from this servers system identifier, host name, port and a salt. Advice, no claim: two of n servers get the same one with odds of about n(n-1)/2 in 1024 (1 in 100 for 5 servers, 1 in 23 for 10), and a copy of the server on the same host name and port always does';
+'a worker id, 0 to 1023, derived from this server''s system identifier, host name, port and a salt. Advice, no claim: two of n servers get the same one with odds of about n(n-1)/2 in 1024 (1 in 100 for 5 servers, 1 in 23 for 10), and a copy of the server on the same host name and port always does';
 
 -- UUID version 7
 
@@ -223,7 +223,7 @@ COMMENT ON FUNCTION @extschema@.sequential_uuid_timestamp(uuid, text) IS
 CREATE FUNCTION @extschema@.uuid_to_sqlserver(id uuid) RETURNS uuid
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuid_to_sqlserver';
 COMMENT ON FUNCTION @extschema@.uuid_to_sqlserver(uuid) IS
-'a UUID with its bytes moved so that PostgreSQLs order of the originals is SQL Servers order of the results';
+'a UUID with its bytes moved so that PostgreSQL''s order of the originals is SQL Server''s order of the results';
 
 CREATE FUNCTION @extschema@.uuid_from_sqlserver(id uuid) RETURNS uuid
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'snowflake_uuid_from_sqlserver';
@@ -267,6 +267,13 @@ LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'int28';
 COMMENT ON FUNCTION @extschema@.snowflake_from_smallint(smallint) IS 'convert smallint to snowflake';
 
 CREATE CAST (@extschema@.snowflake AS bigint) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (@extschema@.snowflake AS bigint) IS 'lets a snowflake be used wherever a bigint can';
+
 CREATE CAST (bigint AS @extschema@.snowflake) WITHOUT FUNCTION AS ASSIGNMENT;
+COMMENT ON CAST (bigint AS @extschema@.snowflake) IS 'lets a column of type snowflake take a bigint';
+
 CREATE CAST (integer AS @extschema@.snowflake) WITH FUNCTION @extschema@.snowflake_from_integer(integer) AS ASSIGNMENT;
+COMMENT ON CAST (integer AS @extschema@.snowflake) IS 'lets a column of type snowflake take an integer';
+
 CREATE CAST (smallint AS @extschema@.snowflake) WITH FUNCTION @extschema@.snowflake_from_smallint(smallint) AS ASSIGNMENT;
+COMMENT ON CAST (smallint AS @extschema@.snowflake) IS 'lets a column of type snowflake take a smallint';
