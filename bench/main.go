@@ -33,6 +33,7 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"calls", "What a call costs", howCalls, measureCalls},
+	{"mark", "What the durable mark costs", howMark, measureMark},
 }
 
 func main() {

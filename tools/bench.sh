@@ -10,4 +10,5 @@ find_go
 export PG_CONFIG
 say "building and installing for $("$PG_CONFIG" --version)"
 build_and_install all install
+build_and_install variants install-variants
 "$GO" run ./bench "$@"
