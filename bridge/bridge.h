@@ -81,17 +81,17 @@ extern void sf_wait_for_clock(int64 ns);
 extern void sf_generate(Oid function, int count, SfRun *run);
 
 /* errors.c: answers as SQL errors. */
-extern void sf_raise(int code) pg_attribute_noreturn();
-extern void sf_raise_id(int code, int64 id) pg_attribute_noreturn();
-extern void sf_raise_text(int code, const char *text) pg_attribute_noreturn();
-extern void sf_raise_parts(int code, const SfParts *parts, int64 epoch) pg_attribute_noreturn();
-extern void sf_raise_unknown_name(const char *what, const char *name, bool ordering) pg_attribute_noreturn();
-extern void sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns) pg_attribute_noreturn();
-extern void sf_raise_time_range(int code, int64 now_ns) pg_attribute_noreturn();
-extern void sf_raise_no_worker(int ahead) pg_attribute_noreturn();
-extern void sf_raise_epoch(int64 recorded_ms) pg_attribute_noreturn();
-extern void sf_raise_mark_ahead(int64 mark_ms, int64 now_ns) pg_attribute_noreturn();
-extern void sf_raise_mark_not_lowered(bool set, int64 mark_ms, int64 at_ms) pg_attribute_noreturn();
+extern void sf_raise(int code) __attribute__((noreturn));
+extern void sf_raise_id(int code, int64 id) __attribute__((noreturn));
+extern void sf_raise_text(int code, const char *text) __attribute__((noreturn));
+extern void sf_raise_parts(int code, const SfParts *parts, int64 epoch) __attribute__((noreturn));
+extern void sf_raise_unknown_name(const char *what, const char *name, bool ordering) __attribute__((noreturn));
+extern void sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns) __attribute__((noreturn));
+extern void sf_raise_time_range(int code, int64 now_ns) __attribute__((noreturn));
+extern void sf_raise_no_worker(int ahead) __attribute__((noreturn));
+extern void sf_raise_epoch(int64 recorded_ms) __attribute__((noreturn));
+extern void sf_raise_mark_ahead(int64 mark_ms, int64 now_ns) __attribute__((noreturn));
+extern void sf_raise_mark_not_lowered(bool set, int64 mark_ms, int64 at_ms) __attribute__((noreturn));
 
 /* Raises the error of a call into Go that was not answered with SF_ISSUED. */
 static inline void

@@ -25,12 +25,16 @@ inputs() {
         ! -name '*_test.go' ! -name '*.[ao]' ! -name '*.bc' ! -name '*.so'
 }
 
-# fingerprint prints a hash over the inputs, their names, the versions and the toolchain.
+# snapshot DIR copies the inputs, so that a tree that is edited meanwhile gets no image with a mixture in it.
+snapshot() { inputs | xargs -d '\n' cp -p --parents -t "$1"; }
+
+# fingerprint prints a hash over all files here, their names, the versions and the toolchain.
 fingerprint() {
-    { inputs | LC_ALL=C sort | xargs -d '\n' sha256sum && echo "$pg $suite $(go env GOVERSION)"; } | sha256sum | cut -c1-12
+    { find . -type f | LC_ALL=C sort | xargs -d '\n' sha256sum && echo "$pg $suite $(go env GOVERSION)"; } |
+        sha256sum | cut -c1-12
 }
 
-# build_image NAME ARGUMENTS... builds from the whole tree and forgets the image that had the name before.
+# build_image NAME ARGUMENTS... builds from the files here and forgets the image that had the name before.
 build_image() {
     local name=$1 old
     shift
@@ -48,6 +52,10 @@ remove_others() {
 
 pg=${1:?usage: build.sh PG [SUITE]}
 suite=${2:-$(suite_of "$pg")}
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+snapshot "$tree"
+cd "$tree"
 image=snowflake-test:pg$pg-$(fingerprint)
 
 # One build at a time: the second of two test programs finds the first one's image.
@@ -60,8 +68,6 @@ if ! docker image inspect "$image" >/dev/null 2>&1; then
     build_image "snowflake-runtime:$pg" "${common[@]}" --target runtime
     build_image "snowflake-build:$pg" "${common[@]}" --target build
     build_image "snowflake:$pg" "${common[@]}"
-    # A tree that was edited meanwhile must not get the name of the one before.
-    [ "$image" = "snowflake-test:pg$pg-$(fingerprint)" ] || exec docker/build.sh "$@"
     build_image "$image" -f docker/Dockerfile.test \
         --build-arg "BUILD=snowflake-build:$pg" --build-arg "RUNTIME=snowflake-runtime:$pg"
     remove_others "$image"

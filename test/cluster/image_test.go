@@ -145,4 +145,3 @@ func TestImageStartsAnew(t *testing.T) {
 		t.Error("there is a cluster")
 	}
 }
-
