@@ -147,7 +147,10 @@ func snowRace(t *testing.T, goroutines, ids int, of func(g int) (*atomic.Uint64,
 					}
 				case SequenceUsedUp:
 					clock.CompareAndSwap(r.NowNs, r.NowNs+run.DelayNs)
-				case ClockWait: // another goroutine has moved the clock on since this one read it
+				case ClockWait: // another goroutine must have moved the clock on since this one read it
+					if clock.Load() == r.NowNs {
+						t.Errorf("goroutine %d: %+v, but no clock stands ahead", g, run)
+					}
 				default:
 					t.Errorf("goroutine %d: %+v", g, run)
 				}
