@@ -426,14 +426,21 @@ snowflake_fingerprint(PG_FUNCTION_ARGS)
 	PG_RETURN_INT32(worker);
 }
 
-/* Fresh bytes from the kernel. */
-static void
-read_seed(unsigned char seed[32])
+/* Whether a call must be repeated because the random source wanted a new key from the kernel first; it has it now. */
+static bool
+seeded(int code)
 {
-	if (getrandom(seed, 32, 0) != 32)
+	unsigned char seed[32];
+
+	if (likely(code != SF_SEED_FIRST))
+		return false;
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not read random bytes from the kernel: %m")));
+	sf_check(sfSeed(sf_now_ns(), seed));
+	explicit_bzero(seed, sizeof(seed));
+	return true;
 }
 
 /* uuidv7() → uuid, of this moment. */
@@ -441,35 +448,14 @@ Datum
 snowflake_uuidv7(PG_FUNCTION_ARGS)
 {
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
-	unsigned char seed[32];
 	int			code;
 
 	sf_start_go();
-	code = sfUUID7Now(sf_now_ns(), NULL, uuid);
-	if (code == SF_SEED_FIRST)
-	{
-		read_seed(seed);
-		code = sfUUID7Now(sf_now_ns(), seed, uuid);
-	}
+	do
+		code = sfUUID7Now(sf_now_ns(), uuid);
+	while (seeded(code));
 	sf_check(code);
 	PG_RETURN_UUID_P(uuid);
-}
-
-/* This process's UUIDv7 time in Unix nanoseconds, later than any before. */
-static int64
-uuidv7_time(void)
-{
-	unsigned char seed[32];
-	int64		time_ns;
-	int			code = sfUUID7Time(sf_now_ns(), NULL, &time_ns);
-
-	if (code == SF_SEED_FIRST)
-	{
-		read_seed(seed);
-		code = sfUUID7Time(sf_now_ns(), seed, &time_ns);
-	}
-	sf_check(code);
-	return time_ns;
 }
 
 /* uuidv7(shift interval) → uuid, of this moment moved by an interval; errors as PostgreSQL 18.6 words them. */
@@ -479,9 +465,13 @@ snowflake_uuidv7_shifted(PG_FUNCTION_ARGS)
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 	int64		time_ns;
 	TimestampTz shifted;
+	int			code;
 
 	sf_start_go();
-	time_ns = uuidv7_time();
+	do
+		code = sfUUID7Time(sf_now_ns(), &time_ns);
+	while (seeded(code));
+	sf_check(code);
 	shifted = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
 													  TimestampTzGetDatum(time_ns / 1000 - UNIX_TO_PG_MS * 1000),
 													  PG_GETARG_DATUM(0)));
@@ -552,16 +542,12 @@ snowflake_sequential_uuid(PG_FUNCTION_ARGS)
 {
 	text	   *ordering = PG_GETARG_TEXT_PP(0);
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
-	unsigned char seed[32];
 	int			code;
 
 	sf_start_go();
-	code = sfSequentialUUID(sf_now_ns(), NULL, VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), uuid);
-	if (code == SF_SEED_FIRST)
-	{
-		read_seed(seed);
-		code = sfSequentialUUID(sf_now_ns(), seed, VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), uuid);
-	}
+	do
+		code = sfSequentialUUID(sf_now_ns(), VARDATA_ANY(ordering), VARSIZE_ANY_EXHDR(ordering), uuid);
+	while (seeded(code));
 	if (code == SF_UNKNOWN_ORDERING)
 		sf_raise_unknown_name("ordering", text_to_cstring(ordering), true);
 	sf_check(code);

@@ -181,7 +181,7 @@ read_range(const char *text, int *low, int *high)
 
 /* A setting that passes a check after the library was loaded has been corrected. ALTER ... SET only tries it. */
 static void
-accept(int setting, GucSource source)
+corrected(int setting, GucSource source)
 {
 	if (source != PGC_S_TEST)
 		refused[setting].name = NULL;
@@ -190,14 +190,14 @@ accept(int setting, GucSource source)
 static bool
 check_worker_id(int *value, void **extra, GucSource source)
 {
-	accept(SETTING_WORKER_ID, source);
+	corrected(SETTING_WORKER_ID, source);
 	return true;
 }
 
 static bool
 check_clock_tolerance(int *value, void **extra, GucSource source)
 {
-	accept(SETTING_CLOCK_TOLERANCE, source);
+	corrected(SETTING_CLOCK_TOLERANCE, source);
 	return true;
 }
 
@@ -213,7 +213,7 @@ check_range(char **value, void **extra, GucSource source)
 		GUC_check_errhint("For example: snowflake.worker_range = '0-%d'.", SF_WORKERS - 1);
 		return false;
 	}
-	accept(SETTING_WORKER_RANGE, source);
+	corrected(SETTING_WORKER_RANGE, source);
 	return true;
 }
 
@@ -240,7 +240,7 @@ check_epoch(char **value, void **extra, GucSource source)
 		GUC_check_errhint("Ids count milliseconds since the epoch: choose a time that has passed.");
 		return false;
 	}
-	accept(SETTING_EPOCH, source);
+	corrected(SETTING_EPOCH, source);
 	return true;
 }
 

@@ -175,33 +175,34 @@ func sfParse(id C.int64_t, epoch C.int64_t, parts *C.SfParts) (code C.int32_t) {
 	return C.int32_t(c)
 }
 
-// uuid7 is this process's generator.
+// uuid7 is this process's generator of UUIDv7, and its random source for all UUIDs.
 var uuid7 gen.UUID7
 
-// sfUUID7Time advances this process's UUIDv7 time to the clock (Unix nanoseconds) and gives it back; seed is 32
-// fresh bytes from the kernel after the answer SF_SEED_FIRST, else NULL.
+// sfSeed keys this process's random source with 32 bytes from the kernel, after the answer SF_SEED_FIRST.
+//
+//export sfSeed
+func sfSeed(nowNs C.int64_t, seed unsafe.Pointer) (code C.int32_t) {
+	defer recovered(&code)
+	uuid7.Seed((*[32]byte)(seed), int64(nowNs))
+	return C.SF_ISSUED
+}
+
+// sfUUID7Time advances this process's UUIDv7 time to the clock (Unix nanoseconds) and gives it back.
 //
 //export sfUUID7Time
-func sfUUID7Time(nowNs C.int64_t, seed unsafe.Pointer, timeNs *C.int64_t) (code C.int32_t) {
+func sfUUID7Time(nowNs C.int64_t, timeNs *C.int64_t) (code C.int32_t) {
 	defer recovered(&code)
-	ns, c := uuid7Time(nowNs, seed)
+	ns, c := uuid7.Next(int64(nowNs))
 	*timeNs = C.int64_t(ns)
 	return C.int32_t(c)
 }
 
-func uuid7Time(nowNs C.int64_t, seed unsafe.Pointer) (int64, gen.Code) {
-	if seed != nil {
-		uuid7.Seed((*[32]byte)(seed), int64(nowNs))
-	}
-	return uuid7.Next(int64(nowNs))
-}
-
-// sfUUID7Now makes the UUID of this moment; nowNs and seed as in sfUUID7Time.
+// sfUUID7Now makes the UUID of this moment (Unix nanoseconds).
 //
 //export sfUUID7Now
-func sfUUID7Now(nowNs C.int64_t, seed unsafe.Pointer, uuid unsafe.Pointer) (code C.int32_t) {
+func sfUUID7Now(nowNs C.int64_t, uuid unsafe.Pointer) (code C.int32_t) {
 	defer recovered(&code)
-	ns, c := uuid7Time(nowNs, seed)
+	ns, c := uuid7.Next(int64(nowNs))
 	if c == gen.Issued {
 		*(*[16]byte)(uuid), c = uuid7.UUID(ns/1000, ns%1000)
 	}
@@ -345,17 +346,14 @@ func sfUUID7Bound(ts C.int64_t, highest C.int32_t, uuid unsafe.Pointer) (code C.
 // sequential is this process's state of ordered GUIDs.
 var sequential gen.SequentialState
 
-// sfSequentialUUID makes the next ordered GUID at the clock (Unix nanoseconds); seed as in sfUUID7Time.
+// sfSequentialUUID makes the next ordered GUID at the clock (Unix nanoseconds).
 //
 //export sfSequentialUUID
-func sfSequentialUUID(nowNs C.int64_t, seed, ordering unsafe.Pointer, size C.int32_t, uuid unsafe.Pointer) (code C.int32_t) {
+func sfSequentialUUID(nowNs C.int64_t, ordering unsafe.Pointer, size C.int32_t, uuid unsafe.Pointer) (code C.int32_t) {
 	defer recovered(&code)
 	order, c := gen.ParseOrdering(nameAt(ordering, size))
 	if c != gen.Issued {
 		return C.int32_t(c)
-	}
-	if seed != nil {
-		uuid7.Seed((*[32]byte)(seed), int64(nowNs))
 	}
 	if c = uuid7.Ready(int64(nowNs)); c == gen.Issued {
 		*(*[16]byte)(uuid) = gen.SequentialUUID(&sequential, order, gen.TicksAt(int64(nowNs)), uuid7.Random())

@@ -42,6 +42,7 @@ default_pool_size = 5
 max_client_conn = 100
 `, database, strings.ReplaceAll(node.PeerConninfo(database), " sslmode=disable", ""), dir, mode.pool, mode.reset))
 			run(t, node, "pgbouncer", "-d", dir+"/pgbouncer.ini")
+			run(t, node, "sh", "-c", "for i in $(seq 100); do test -S "+dir+"/.s.PGSQL.6432 && exit; sleep 0.1; done; exit 1")
 			stop := func() { node.Exec(background(t), "sh", "-c", "kill -INT $(cat "+dir+"/pid)") }
 			t.Cleanup(func() {
 				stop()
