@@ -175,13 +175,12 @@ last_id_at(int worker, Datum *at)
 static int64
 clock_behind_ns(int worker, bool marked, int64 mark_ms)
 {
-	int64		now_ns = sf_now_ns();
 	int64		behind_ns = 0;
 
 	if (worker >= 0)
-		sf_check(sfSlotAhead(sf_slot(worker), now_ns, &behind_ns));
+		behind_ns = sf_slot_ahead_ns(sf_slot(worker));
 	if (marked && !sf_mark_is_settled())
-		behind_ns = Max(behind_ns, mark_ms * INT64CONST(1000000) - now_ns);
+		behind_ns = Max(behind_ns, mark_ms * INT64CONST(1000000) - sf_now_ns());
 	return behind_ns;
 }
 

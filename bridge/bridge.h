@@ -63,7 +63,7 @@ extern void sf_attach_shared_memory(void);
 extern pg_atomic_uint64 *sf_slot(int worker);
 
 /* worker.c: whose ids this session makes. */
-extern int	sf_settle_worker(int64 now_ns);
+extern int	sf_settle_worker(void);
 extern bool sf_leave_worker(void);
 extern void sf_show_worker(void);
 extern int	sf_current_worker(const char **source);
@@ -77,6 +77,7 @@ extern int64 sf_lower_mark(Oid function, int64 at_ms);
 
 /* generate.c: ids, and acting on what the generator answers. */
 extern int64 sf_now_ns(void);
+extern int64 sf_slot_ahead_ns(void *slot);
 extern void sf_wait_for_clock(int64 ns);
 extern void sf_generate(Oid function, int count, SfRun *run);
 

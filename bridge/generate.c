@@ -35,6 +35,20 @@ sf_now_ns(void)
 }
 
 /*
+ * By how many nanoseconds a slot stands ahead of the clock; not more than 0 when it does not. The clock counts as it
+ * reads after the slot was looked at.
+ */
+int64
+sf_slot_ahead_ns(void *slot)
+{
+	int64		now_ns = sf_now_ns();
+	int64		ahead_ns;
+
+	sf_check(sfSlotAhead(slot, now_ns, &ahead_ns));
+	return ahead_ns - (sf_now_ns() - now_ns);
+}
+
+/*
  * Sleeps for about ns nanoseconds; any interrupt ends it. Whole milliseconds are slept on the latch. What is left of one
  * is too short for its timer and is slept through: a signal cuts that short as well.
  */
@@ -61,8 +75,18 @@ sf_wait_for_clock(int64 ns)
 }
 
 /*
- * Leaves one line in the log for each step back of the clock. Others that meet the same step, at a later reading and with last ids up
- * to a second apart, say nothing.
+ * Whether the clock is behind what the generator met. It is not when another session moved the slot after this one
+ * had read the clock, however long it then waited for its processor.
+ */
+static bool
+is_behind(const SfRun *run, const SfRequest *request)
+{
+	return sf_now_ns() < request->now_ns + run->delay_ns;
+}
+
+/*
+ * Leaves one line in the log for each step back of the clock. Others that meet the same step, at a later reading and
+ * with last ids up to a second apart, say nothing.
  */
 static void
 report_step(const SfRequest *request, int64 behind_ns)
@@ -98,11 +122,16 @@ act(const SfRun *run, const SfRequest *request, Oid function)
 			wait_ns(run->delay_ns);
 			return;
 		case SF_CLOCK_WAIT:
-			report_step(request, run->delay_ns);
-			sf_wait_for_clock(run->delay_ns);
-			return;
 		case SF_CLOCK_BACK:
+			CHECK_FOR_INTERRUPTS();
+			if (!is_behind(run, request))
+				return;
 			report_step(request, run->delay_ns);
+			if (run->code == SF_CLOCK_WAIT)
+			{
+				sf_wait_for_clock(run->delay_ns);
+				return;
+			}
 			if (sf_leave_worker())
 				return;
 			pg_atomic_fetch_add_u64(&counters->clock_refusals, 1);
@@ -136,10 +165,9 @@ prepare(void)
 static uint64
 floor_of_new_worker(const SfRequest *request)
 {
-	int64		ahead_ns;
+	int64		ahead_ns = sf_slot_ahead_ns(&last_slot_value);
 	uint64		floor;
 
-	sf_check(sfSlotAhead(&last_slot_value, request->now_ns, &ahead_ns));
 	if (ahead_ns <= request->tolerance_ns)
 	{
 		sf_check(sfAfterWorkerChange(last_slot_value, &floor));
@@ -167,8 +195,8 @@ sf_generate(Oid function, int count, SfRun *run)
 		SfRequest	request;
 		int			code;
 
+		request.worker = sf_settle_worker();
 		request.now_ns = sf_now_ns();
-		request.worker = sf_settle_worker(request.now_ns);
 		request.epoch_ms = sf_epoch_ms;
 		request.tolerance_ns = sf_clock_tolerance_ms * NS_PER_MS;
 		request.limit_ms = sf_reserved_ms();

@@ -93,17 +93,14 @@ sf_current_worker(const char **source)
 
 /* Whether the slot of a worker stands further ahead of the clock than would be waited for. */
 static bool
-stands_ahead(int worker, int64 now_ns)
+stands_ahead(int worker)
 {
-	int64		ahead_ns;
-
-	sf_check(sfSlotAhead(sf_slot(worker), now_ns, &ahead_ns));
-	return ahead_ns > (int64) sf_clock_tolerance_ms * 1000000;
+	return sf_slot_ahead_ns(sf_slot(worker)) > sf_clock_tolerance_ms * INT64CONST(1000000);
 }
 
 /* Leases the lowest free worker of the range whose slot is not ahead of the clock; an error when there is none. */
 static int
-take_lease(int64 now_ns)
+take_lease(void)
 {
 	int			ahead = 0;
 
@@ -111,12 +108,12 @@ take_lease(int64 now_ns)
 	{
 		LOCKTAG		tag = lease_tag(worker);
 
-		if (stands_ahead(worker, now_ns))
+		if (stands_ahead(worker))
 			ahead++;
 		else if (LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL)
 		{
 			pg_atomic_fetch_add_u64(&sf_shared->counters.leases_taken, 1);
-			pg_atomic_write_u32(&sf_shared->since[worker], now_ns / INT64CONST(1000000000));
+			pg_atomic_write_u32(&sf_shared->since[worker], sf_now_ns() / INT64CONST(1000000000));
 			return worker;
 		}
 	}
@@ -128,7 +125,7 @@ take_lease(int64 now_ns)
  * or a new lease. A parallel worker would share its leader's lock, so it is refused.
  */
 int
-sf_settle_worker(int64 now_ns)
+sf_settle_worker(void)
 {
 	if (sf_worker_id >= 0)
 	{
@@ -150,5 +147,5 @@ sf_settle_worker(int64 now_ns)
 	else if (leased >= 0)
 		sf_leave_worker();
 	leased = -1;
-	return leased = take_lease(now_ns);
+	return leased = take_lease();
 }

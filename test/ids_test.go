@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,8 @@ func TestOneWorkerManySessions(t *testing.T) {
 	const count, perSession, perStatement = 16, 100_000, 5_000
 	database := newDatabase(t, shared)
 	exec(t, shared.Connect(t, "postgres"), "ALTER DATABASE "+database+" SET snowflake.worker_id = 8")
+
+	before := one[string](t, shared.Connect(t, database), clockTroubles)
 
 	var steps atomic.Int64
 	var mu sync.Mutex
@@ -55,7 +58,16 @@ func TestOneWorkerManySessions(t *testing.T) {
 		}
 	}
 	wantOrderOfStatements(t, batches)
+	// A session that loses its processor after it read the clock must not take the others' ids for a clock gone back.
+	if after := one[string](t, shared.Connect(t, database), clockTroubles); after != before {
+		t.Errorf("clock waits and refusals went from %s to %s with a good clock", before, after)
+	}
+	if strings.Contains(shared.Log(t), "the clock moved backwards") {
+		t.Error("the log tells of a step of the clock that there was not")
+	}
 }
+
+const clockTroubles = "SELECT clock_waits || ', ' || clock_refusals FROM snowflake_stats()"
 
 // wantOrderOfStatements fails when a statement that began after another had ended made a smaller id.
 func wantOrderOfStatements(t *testing.T, batches []batch) {
