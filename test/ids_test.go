@@ -227,17 +227,25 @@ func TestEndingAStatementThatMakesIDs(t *testing.T) {
 	}
 }
 
-// wantEndings fails unless cancel, statement_timeout and terminate end a statement promptly.
+// wantEndings fails unless cancel, statement_timeout and terminate end a statement within half a second. A busy
+// machine may be late once or twice, so each has three tries; what does not work is late every time.
 func wantEndings(t *testing.T, node *cluster.Node, database, statement string) {
 	t.Helper()
 	control := node.Connect(t, database)
-	prompt := func(what string, since time.Time) {
+	promptly := func(what string, end func(c *pgx.Conn) time.Duration) {
 		t.Helper()
-		if took := time.Since(since); took > 500*time.Millisecond {
-			t.Errorf("%s ended %q after %v", what, statement, took)
+		var took time.Duration
+		for range 3 {
+			c := node.Connect(t, database)
+			took = end(c)
+			c.Close(background(t))
+			if took <= 500*time.Millisecond {
+				return
+			}
 		}
+		t.Errorf("%s ended %q after %v", what, statement, took)
 	}
-	run := func(c *pgx.Conn) chan error {
+	start := func(c *pgx.Conn) chan error {
 		done := make(chan error, 1)
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -252,23 +260,24 @@ func wantEndings(t *testing.T, node *cluster.Node, database, statement string) {
 		return done
 	}
 
-	c := node.Connect(t, database)
-	done := run(c)
-	began := time.Now()
-	exec(t, control, fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PgConn().PID()))
-	wantError(t, <-done, "57014", "due to user request")
-	prompt("pg_cancel_backend", began)
-
-	exec(t, c, "SET statement_timeout = 200")
-	began = time.Now()
-	err := tryExec(t, c, statement)
-	wantError(t, err, "57014", "statement timeout")
-	prompt("statement_timeout", began.Add(200*time.Millisecond))
-	exec(t, c, "SET statement_timeout = 0; SELECT 1")
-
-	done = run(c)
-	began = time.Now()
-	exec(t, control, fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PgConn().PID()))
-	wantError(t, <-done, "57P01")
-	prompt("pg_terminate_backend", began)
+	promptly("pg_cancel_backend", func(c *pgx.Conn) time.Duration {
+		done := start(c)
+		began := time.Now()
+		exec(t, control, fmt.Sprintf("SELECT pg_cancel_backend(%d)", c.PgConn().PID()))
+		wantError(t, <-done, "57014", "due to user request")
+		return time.Since(began)
+	})
+	promptly("statement_timeout", func(c *pgx.Conn) time.Duration {
+		exec(t, c, "SET statement_timeout = 200")
+		began := time.Now()
+		wantError(t, tryExec(t, c, statement), "57014", "statement timeout")
+		return time.Since(began) - 200*time.Millisecond
+	})
+	promptly("pg_terminate_backend", func(c *pgx.Conn) time.Duration {
+		done := start(c)
+		began := time.Now()
+		exec(t, control, fmt.Sprintf("SELECT pg_terminate_backend(%d)", c.PgConn().PID()))
+		wantError(t, <-done, "57P01")
+		return time.Since(began)
+	})
 }
