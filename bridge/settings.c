@@ -261,10 +261,13 @@ remember(int setting, const char *name, bool valid, const char *value)
 	any_refused = true;
 }
 
+/* The placeholder of a setting, or NULL. An empty one is what ALTER SYSTEM RESET leaves: nothing was given. */
 static const char *
 placeholder(const char *name)
 {
-	return GetConfigOption(name, true, false);
+	const char *text = GetConfigOption(name, true, false);
+
+	return text != NULL && *text != '\0' ? text : NULL;
 }
 
 static bool

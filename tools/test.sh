@@ -29,13 +29,16 @@ check() {
     if "$@"; then passed "$what"; else broke "$what"; fi
 }
 
-# run_go_test ARGUMENTS... shows go test's output and keeps the lines that close it.
+# run_go_test ARGUMENTS... runs go test, shows a line for each test and what was skipped and why, and after a failure
+# all that was said; it keeps the lines that close go test's output.
 run_go_test() {
     local output status=0
     output=$(mktemp)
-    "$GO" test "$@" 2>&1 | tee "$output" || status=1
-    grep -E '^(ok|FAIL|--- FAIL|panic:)' "$output" >>"$lines" || true
-    rm -f "$output"
+    { "$GO" test -v "$@" 2>&1 || touch "$output.failed"; } | tee "$output" |
+        grep --line-buffered -E '^(--- |ok|FAIL|panic:|backend )|^ +--- (FAIL|SKIP)|NOT RUN' || true
+    [ ! -e "$output.failed" ] || { status=1 && cat "$output"; }
+    grep -E '^(ok|FAIL|--- FAIL|--- SKIP|panic:)' "$output" >>"$lines" || true
+    rm -f "$output" "$output.failed"
     return "$status"
 }
 
@@ -50,8 +53,7 @@ fuzz() {
     for package in "${units[@]}"; do
         for target in $("$GO" test -list '^Fuzz' "$package" | grep '^Fuzz'); do
             echo "$target"
-            run_go_test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZ_TIME" "$package" | grep -v '^fuzz: elapsed' ||
-                return 1
+            run_go_test -run '^$' -fuzz "^$target\$" -fuzztime "$FUZZ_TIME" "$package" || return 1
         done
     done
 }
