@@ -255,7 +255,7 @@ COMMENT ON FUNCTION @extschema@.snowflake_send(@extschema@.snowflake) IS 'I/O';
 CREATE TYPE @extschema@.snowflake (
     INPUT = @extschema@.snowflake_in, OUTPUT = @extschema@.snowflake_out,
     RECEIVE = @extschema@.snowflake_recv, SEND = @extschema@.snowflake_send,
-    LIKE = pg_catalog.int8
+    LIKE = pg_catalog.int8, CATEGORY = 'N' -- so that USING, UNION, CASE and COALESCE find bigint as the common type
 );
 
 CREATE FUNCTION @extschema@.snowflake_from_integer(integer) RETURNS @extschema@.snowflake

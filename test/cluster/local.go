@@ -55,8 +55,11 @@ func localServer(ctx context.Context) (config string, major int, err error) {
 	if err == nil && (wanted == 0 || wanted == major) {
 		return pgConfig(), major, nil
 	}
-	if wanted == 0 || os.Getenv("PG_CONFIG") != "" {
-		return "", 0, errors.Join(err, fmt.Errorf("%s is not that of a server of major %d", pgConfig(), wanted))
+	if wanted == 0 {
+		return "", 0, err
+	}
+	if os.Getenv("PG_CONFIG") != "" {
+		return "", 0, errors.Join(err, fmt.Errorf("PG_CONFIG is not that of PostgreSQL %d", wanted))
 	}
 	config = fmt.Sprintf("/usr/lib/postgresql/%d/bin/pg_config", wanted)
 	major, err = majorOf(ctx, config)
@@ -145,6 +148,7 @@ func (b *localBackend) remove(h *host) {
 	defer cancel()
 	if _, err := h.run(ctx, "", "pg_ctl", "stop", "-s", "-w", "-t", "5", "-m", "immediate"); err != nil {
 		_, _ = h.run(ctx, "", "sh", "-c", crashScript) // it was down already, or does not listen
+		_, _ = h.run(ctx, "", "sh", "left-behind")
 	}
 	_ = os.RemoveAll(h.dir)
 }

@@ -229,7 +229,8 @@ printf 'host all all all trust\nhost replication all all trust\n' >>pgdata/pg_hb
 
 // crashScript kills the postmaster and all its descendants. The postmaster is frozen first, so that it sees no child
 // die, starts no other and ends with them. Its lock files are removed because the machine may be slow to bury the
-// dead, and a dead postmaster that is not buried looks alive to the next one.
+// dead, and a dead postmaster that is not buried looks alive to the next one. Shared memory outlives a crash until
+// the next start finds it; how to remove it without one is written to a script, left-behind.
 const crashScript = `set -e
 descendants() {
 	for status in $(grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null); do
@@ -249,6 +250,11 @@ postmaster=$(head -n 1 pgdata/postmaster.pid)
 [ "$(readlink "/proc/$postmaster/cwd")" -ef pgdata ] || { echo "process $postmaster is not this server"; exit 1; }
 kill -STOP "$postmaster"
 all="$postmaster $(descendants "$postmaster")"
+{
+	for pid in $all; do cat "/proc/$pid/maps" 2>/dev/null || true; done |
+		grep -o '/dev/shm/PostgreSQL[.0-9]*' | sort -u | sed 's/^/rm -f /'
+	sed -n '7s/.* /ipcrm -m /p' pgdata/postmaster.pid
+} >left-behind
 kill -KILL $all 2>/dev/null || true
 tries=0
 while alive $all; do
