@@ -157,6 +157,7 @@ func (b *localBackend) remove(h *host) {
 func clientEnv(dir, socketDir string, port int) []string {
 	return []string{
 		"LANG=C.UTF-8",
+		"TZ=UTC",
 		"PGDATA=" + dir + "/" + dataDir,
 		"PGHOST=" + socketDir,
 		"PGPORT=" + strconv.Itoa(port),

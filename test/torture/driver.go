@@ -47,7 +47,7 @@ type run struct {
 	node     *cluster.Node // where clients connect
 	offset   time.Duration // of its clock from the real one
 	furthest time.Duration // the largest offset that any clock of the run had
-	steps    atomic.Int64  // how often the clock was changed
+	steps    atomic.Int64  // twice how often the clock was changed; odd while it is being changed
 	sessions sync.Map      // processes of the clients' sessions
 	made     record
 	errors   counts
@@ -273,7 +273,7 @@ func (r *run) failOver() {
 	old := r.node
 	old.Crash(r.t)
 	standby.Promote(r.t)
-	r.steps.Add(1)
+	r.steps.Add(2)
 	r.mu.Lock()
 	r.node = standby
 	r.mu.Unlock()
