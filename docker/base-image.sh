@@ -24,6 +24,7 @@ ensure() {
 }
 
 # mirror prints the address of the Debian mirror that this machine's apt uses.
+# shellcheck disable=SC2016 # apt expands $(SITE)
 mirror() {
     local site
     site=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' | sed -n 1p)
@@ -86,7 +87,7 @@ copy_certificates() {
 build_golang() {
     local goroot
     case $(go env GOVERSION) in
-        go$GO_VERSION | go$GO_VERSION.*) ;;
+        "go$GO_VERSION" | "go$GO_VERSION".*) ;;
         *) die "Go $GO_VERSION is needed, here is $(go env GOVERSION)" ;;
     esac
     goroot=$(go env GOROOT)

@@ -19,6 +19,7 @@ COMMENT ON SEQUENCE @extschema@.snowflake_uptime IS
 
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.snowflake_mark'::pg_catalog.regclass, '');
 SELECT pg_catalog.pg_extension_config_dump('@extschema@.snowflake_epoch'::pg_catalog.regclass, '');
+GRANT SELECT ON SEQUENCE @extschema@.snowflake_mark, @extschema@.snowflake_epoch TO PUBLIC; -- pg_dump reads them
 
 -- Snowflake ids
 
