@@ -39,7 +39,7 @@ build_image() {
     local name=$1 old
     shift
     old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
-    docker build -t "$name" "$@" . >&2
+    docker build --force-rm -t "$name" "$@" . >&2
     [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
         docker image rm "$old" >/dev/null 2>&1 || true
 }
