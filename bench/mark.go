@@ -12,7 +12,7 @@ import (
 const million = 1_000_000
 
 // markRounds is how often the two builds take turns.
-const markRounds = 11
+const markRounds = 41
 
 var howMark = fmt.Sprintf("One million calls of `snowflake_next()` in one statement, with this build and with the same "+
 	"build that neither keeps nor asks for the durable mark (test/variants/nomark.patch), %d rounds in turn in two "+
