@@ -4,18 +4,23 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
 
-// unixUs reads a time in RFC 3339 form as Unix microseconds.
+// unixUs reads a time in RFC 3339 form, UTC, as Unix microseconds. Years may have five digits.
 func unixUs(t testing.TB, text string) int64 {
 	t.Helper()
+	years := 0
+	if year, rest, _ := strings.Cut(text, "-"); len(year) == 5 { // RFC 3339 has four; the calendar repeats in 400 years
+		years, text = 8000, "2"+year[2:]+"-"+rest
+	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at.UnixMicro()
+	return at.AddDate(years, 0, 0).UnixMicro()
 }
 
 type partsAs struct{ createdUs, node, sequence int64 }

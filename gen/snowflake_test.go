@@ -375,7 +375,7 @@ func TestSequenceUsedUp(t *testing.T) {
 
 // Meituan-Dianping/Leaf#106, baidu/uid-generator#100: when the bits of time ran out ids became negative.
 func TestTimeUsedUp(t *testing.T) {
-	last := vectorUs(t, "2095-09-07T15:47:35.551Z") / 1000
+	last := unixUs(t, "2095-09-07T15:47:35.551Z") / 1000
 	var slot atomic.Uint64
 	r := snowAt(last)
 	r.Worker, r.Count = 1023, 4096
@@ -386,7 +386,7 @@ func TestTimeUsedUp(t *testing.T) {
 	slot.Store(0)
 	r.NowNs, r.Count = last*nsPerMs+999_999, 1
 	snowIssues(t, &slot, r, math.MaxInt64-4095, 1)
-	for _, nowNs := range []int64{(last + 1) * nsPerMs, (last + 2) * nsPerMs, vectorUs(t, "2096-01-01T00:00:00Z") * 1000, math.MaxInt64} {
+	for _, nowNs := range []int64{(last + 1) * nsPerMs, (last + 2) * nsPerMs, unixUs(t, "2096-01-01T00:00:00Z") * 1000, math.MaxInt64} {
 		r.NowNs = nowNs
 		snowRefuses(t, &slot, r, TimeUsedUp, 0)
 	}
@@ -407,7 +407,7 @@ func TestBeforeEpoch(t *testing.T) {
 }
 
 func TestBefore1970(t *testing.T) {
-	epochMs := vectorUs(t, "1960-01-01T00:00:00Z") / 1000
+	epochMs := unixUs(t, "1960-01-01T00:00:00Z") / 1000
 	for _, epoch := range []int64{DefaultEpochMs, 0, epochMs} {
 		var slot atomic.Uint64
 		for _, nowNs := range []int64{-1, -nsPerMs, -nsPerMs - 1, -1e18, math.MinInt64} {
@@ -1105,7 +1105,7 @@ func TestLastTimeUs(t *testing.T) {
 		"2023-01-01T00:00:00Z":     "2092-09-06T15:47:35.551Z",
 		"0001-01-01T00:00:00Z":     "0070-09-07T15:47:35.551Z",
 	} {
-		if got := LastTimeUs(vectorUs(t, epoch) / 1000); got != vectorUs(t, want) {
+		if got := LastTimeUs(unixUs(t, epoch) / 1000); got != unixUs(t, want) {
 			t.Errorf("%s: %d, want %s", epoch, got, want)
 		}
 	}
@@ -1139,10 +1139,10 @@ func TestAfterWorkerChange(t *testing.T) {
 
 // apache/shardingsphere PR#38932: the epoch was midnight of a local zone. It is midnight UTC.
 func TestParse0IsTheEpoch(t *testing.T) {
-	if DefaultEpochMs*1000 != vectorUs(t, "2026-01-01T00:00:00Z") {
+	if DefaultEpochMs*1000 != unixUs(t, "2026-01-01T00:00:00Z") {
 		t.Errorf("the epoch is %d", DefaultEpochMs)
 	}
-	if parts, code := Parse(0, snowEpochUs); code != Issued || parts != (Parts{CreatedUs: vectorUs(t, "2026-01-01T00:00:00Z")}) {
+	if parts, code := Parse(0, snowEpochUs); code != Issued || parts != (Parts{CreatedUs: unixUs(t, "2026-01-01T00:00:00Z")}) {
 		t.Errorf("got %+v code %d", parts, code)
 	}
 }
@@ -1156,7 +1156,7 @@ func TestCheckEpoch(t *testing.T) {
 			t.Errorf("%d: code %d, want %d", epochUs, got, want)
 		}
 	}
-	if minTimestampUs != vectorUs(t, "2000-01-01T00:00:00Z")-211813488000000000 { // MIN_TIMESTAMP of PostgreSQL
+	if minTimestampUs != unixUs(t, "2000-01-01T00:00:00Z")-211813488000000000 { // MIN_TIMESTAMP of PostgreSQL
 		t.Errorf("timestamptz does not begin at %d", minTimestampUs)
 	}
 }
@@ -1168,7 +1168,7 @@ func TestParseWithAnotherEpoch(t *testing.T) {
 		snowEpochUs:          "2038-01-15T10:07:25.987Z",
 		1288834974657 * 1000: "2022-11-18T11:50:20.644Z",
 	} {
-		want := Parts{CreatedUs: vectorUs(t, created), Worker: 378, Sequence: 2}
+		want := Parts{CreatedUs: unixUs(t, created), Worker: 378, Sequence: 2}
 		if parts, code := Parse(id, epoch); code != Issued || parts != want {
 			t.Errorf("epoch %d: got %+v code %d, want %+v", epoch, parts, code, want)
 		}
@@ -1184,7 +1184,7 @@ func TestParseNegative(t *testing.T) {
 			}
 		}
 	}
-	want := Parts{CreatedUs: vectorUs(t, "2095-09-07T15:47:35.551Z"), Worker: 1023, Sequence: 4095}
+	want := Parts{CreatedUs: unixUs(t, "2095-09-07T15:47:35.551Z"), Worker: 1023, Sequence: 4095}
 	if parts, code := Parse(math.MaxInt64, snowEpochUs); code != Issued || parts != want {
 		t.Errorf("the largest: got %+v code %d, want %+v", parts, code, want)
 	}
@@ -1349,7 +1349,7 @@ func snowFuzzTimes() []int64 {
 
 func FuzzParse(f *testing.F) {
 	for _, v := range vectorIDs {
-		f.Add(v.id, vectorUs(f, v.epoch))
+		f.Add(v.id, unixUs(f, v.epoch))
 	}
 	for _, id := range []int64{0, 1, -1, 4095, 4096, 4194303, 4194304, math.MaxInt64, math.MinInt64} {
 		for _, epochUs := range snowFuzzTimes() {
@@ -1361,7 +1361,7 @@ func FuzzParse(f *testing.F) {
 
 func FuzzCompose(f *testing.F) {
 	for _, v := range vectorIDs {
-		f.Add(vectorUs(f, v.created), vectorUs(f, v.epoch), v.worker, v.sequence)
+		f.Add(unixUs(f, v.created), unixUs(f, v.epoch), v.worker, v.sequence)
 	}
 	for _, us := range snowFuzzTimes() {
 		for _, epochUs := range snowFuzzTimes() {

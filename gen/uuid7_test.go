@@ -3,29 +3,12 @@ package gen
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 )
-
-// u7Bytes reads the text form of a UUID.
-func u7Bytes(t testing.TB, text string) (u [16]byte) {
-	t.Helper()
-	raw, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
-	if err != nil || len(raw) != 16 {
-		t.Fatalf("%q is not a UUID", text)
-	}
-	return [16]byte(raw)
-}
-
-// u7Text writes it.
-func u7Text(u [16]byte) string {
-	h := hex.EncodeToString(u[:])
-	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
-}
 
 // u7Seed is the seed of the published ChaCha8 stream: C2SP's chacha8rand and Go's tests of it.
 var u7Seed = [32]byte([]byte("ABCDEFGHIJKLMNOPQRSTUVWXYZ123456"))
@@ -137,7 +120,7 @@ func TestUUID7BitExactWithPostgreSQL(t *testing.T) {
 			binary.BigEndian.PutUint64(to, source.Uint64())
 		})
 		if code != Issued || got != want {
-			t.Fatalf("call %d at %d: got %s code %d, want %s", i, nowNs, u7Text(got), code, u7Text(want))
+			t.Fatalf("call %d at %d: got %s code %d, want %s", i, nowNs, uuidText(got), code, uuidText(want))
 		}
 	}
 	if seeds < 1000 {
@@ -149,8 +132,8 @@ func TestUUID7BitExactWithPostgreSQL(t *testing.T) {
 func TestUUID7KnownAnswer(t *testing.T) {
 	var g u7
 	for i, want := range []string{"019b76da-a87b-774f-b773-b6063d4616a5", "019b76da-a87b-7750-9160-af22a66abc3c"} {
-		if u := g.make(t, u7Ns); u7Text(u) != want {
-			t.Errorf("UUID %d is %s, want %s", i, u7Text(u), want)
+		if u := g.make(t, u7Ns); uuidText(u) != want {
+			t.Errorf("UUID %d is %s, want %s", i, uuidText(u), want)
 		}
 	}
 }
@@ -158,17 +141,17 @@ func TestUUID7KnownAnswer(t *testing.T) {
 // vectordotdev/vrl#1955: the time was rounded, so ids came from a millisecond to come.
 func TestUUID7TimeIsFloored(t *testing.T) {
 	var g u7
-	if u := u7Text(g.make(t, u7Ns)); !strings.HasPrefix(u, "019b76da-a87b-7") {
+	if u := uuidText(g.make(t, u7Ns)); !strings.HasPrefix(u, "019b76da-a87b-7") {
 		t.Errorf("2026-01-01T00:00:00.123456789Z gave %s", u)
 	}
 	// aws/pg_tle PR#242: .814624 gave 018bd546-3fef, which is .815.
-	us := vectorUs(t, "2023-11-15T23:17:12.814624Z")
+	us := unixUs(t, "2023-11-15T23:17:12.814624Z")
 	u, code := g.UUID(us, 0)
-	if code != Issued || !strings.HasPrefix(u7Text(u), "018bd546-3fee-7") {
-		t.Errorf("aws/pg_tle PR#242: %s code %d", u7Text(u), code)
+	if code != Issued || !strings.HasPrefix(uuidText(u), "018bd546-3fee-7") {
+		t.Errorf("aws/pg_tle PR#242: %s code %d", uuidText(u), code)
 	}
 	if back, ok := UUID7Time(&u); !ok || back != us-624 {
-		t.Errorf("aws/pg_tle PR#242: %s carries %d", u7Text(u), back)
+		t.Errorf("aws/pg_tle PR#242: %s carries %d", uuidText(u), back)
 	}
 	// timescale/timescaledb#8875: a microsecond too low. In rand_a each microsecond is its own, rounded down.
 	for us := range int64(1000) {
@@ -191,13 +174,13 @@ func u7Rises(t *testing.T, g *u7, clock func(i int) int64) {
 		nowNs := clock(i)
 		u := g.make(t, nowNs)
 		if bytes.Compare(u[:], last[:]) <= 0 {
-			t.Fatalf("call %d at %d: %s after %s", i, nowNs, u7Text(u), u7Text(last))
+			t.Fatalf("call %d at %d: %s after %s", i, nowNs, uuidText(u), uuidText(last))
 		}
 		if u[6]>>4 != 7 || u[8]>>6 != 2 {
-			t.Fatalf("call %d: %s has not version 7 and the RFC's variant", i, u7Text(u))
+			t.Fatalf("call %d: %s has not version 7 and the RFC's variant", i, uuidText(u))
 		}
 		if us, ok := UUID7Time(&u); !ok || us < nowNs/1_000_000*1000 {
-			t.Fatalf("call %d at %d: %s carries %d", i, nowNs, u7Text(u), us)
+			t.Fatalf("call %d at %d: %s carries %d", i, nowNs, uuidText(u), us)
 		}
 		last = u
 	}
@@ -243,7 +226,7 @@ func TestUUID7FrozenClockAddsOneMillisecondOnce(t *testing.T) {
 			want++
 		}
 		if us, _ := UUID7Time(&u); us != want*1000 {
-			t.Fatalf("call %d: %s carries %d ms, want %d", i, u7Text(u), us/1000, want)
+			t.Fatalf("call %d: %s carries %d ms, want %d", i, uuidText(u), us/1000, want)
 		}
 	}
 }
@@ -393,12 +376,12 @@ func TestUUID7OutOfRange(t *testing.T) {
 		u, code := g.UUID(c.us, c.extraNs)
 		if c.prefix == "" {
 			if code != TimeOutOfRange || u != [16]byte{} {
-				t.Errorf("%d: got %s code %d, want TimeOutOfRange", c.us, u7Text(u), code)
+				t.Errorf("%d: got %s code %d, want TimeOutOfRange", c.us, uuidText(u), code)
 			}
 			continue
 		}
-		if code != Issued || !strings.HasPrefix(u7Text(u), c.prefix) {
-			t.Errorf("%d and %d ns: got %s code %d, want %s...", c.us, c.extraNs, u7Text(u), code, c.prefix)
+		if code != Issued || !strings.HasPrefix(uuidText(u), c.prefix) {
+			t.Errorf("%d and %d ns: got %s code %d, want %s...", c.us, c.extraNs, uuidText(u), code, c.prefix)
 		}
 	}
 }
@@ -412,10 +395,10 @@ func TestUUID7YearsNeverDecrease(t *testing.T) {
 		us := time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 		u, code := g.UUID(us, 0)
 		if code != Issued || bytes.Compare(u[:], last[:]) <= 0 {
-			t.Fatalf("year %d: %s code %d after %s", year, u7Text(u), code, u7Text(last))
+			t.Fatalf("year %d: %s code %d after %s", year, uuidText(u), code, uuidText(last))
 		}
 		if got, ok := UUID7Time(&u); !ok || got != us {
-			t.Fatalf("year %d: %s carries %d, want %d", year, u7Text(u), got, us)
+			t.Fatalf("year %d: %s carries %d, want %d", year, uuidText(u), got, us)
 		}
 		last = u
 	}
@@ -424,11 +407,11 @@ func TestUUID7YearsNeverDecrease(t *testing.T) {
 func TestUUID7TimeWantsVersionAndVariant(t *testing.T) {
 	for version := range 16 {
 		for variant := range 16 {
-			u := u7Bytes(t, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f")
+			u := uuidBytes(t, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f")
 			u[6], u[8] = byte(version)<<4|u[6]&15, byte(variant)<<4|u[8]&15
 			us, ok := UUID7Time(&u)
 			if want := version == 7 && variant >= 8 && variant < 12; ok != want || !ok && us != 0 {
-				t.Errorf("%s: %d %v", u7Text(u), us, ok)
+				t.Errorf("%s: %d %v", uuidText(u), us, ok)
 			}
 		}
 	}
@@ -450,7 +433,7 @@ func FuzzUUID7(f *testing.F) {
 			return
 		}
 		if got, ok := UUID7Time(&u); !ok || got != us/1000*1000 {
-			t.Fatalf("%d: %s carries %d %v", us, u7Text(u), got, ok)
+			t.Fatalf("%d: %s carries %d %v", us, uuidText(u), got, ok)
 		}
 	})
 }
