@@ -89,7 +89,7 @@ demo:
 demo-stop:
 	@tools/demo.sh stop
 test:
-	@tools/test.sh
+	@PG=$(PG) tools/test.sh
 bench:
 	@tools/bench.sh $(BENCHFLAGS)
 

@@ -3,7 +3,10 @@
 # the form of the code, the tests that need no server, and the integration suite of test/ once on each backend
 # (local: servers made by initdb; docker: servers in containers). It ends with what ran, what did not and why, and
 # the closing lines of go test. It fails when a test failed, or when a backend that SNOWFLAKE_REQUIRE_BACKENDS names
-# ("local docker") could not run. TESTFLAGS adds flags to each go test of the suite, such as "-run Clock -v".
+# ("local docker") could not run. TESTFLAGS adds flags to each go test of the suite, such as "-run Clock".
+#
+# PG=17 runs the suite against that major instead, in containers that docker/ builds; PG=all against every major
+# that there are images of.
 # shellcheck disable=SC2317 # check calls by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -69,23 +72,33 @@ why_not() {
     esac
 }
 
-integrate() {
-    local backend reason what
-    for backend in local docker; do
-        what="integration tests, backend $backend"
-        reason=$(why_not $backend)
-        if [ -z "$reason" ]; then
-            # shellcheck disable=SC2086 # flags are words
-            SNOWFLAKE_TEST_BACKEND=$backend check "$what" \
-                run_go_test -count=1 -p 1 -timeout 30m ${TESTFLAGS:-} "${integrations[@]}"
-        elif [[ " ${SNOWFLAKE_REQUIRE_BACKENDS:-} " == *" $backend "* ]]; then
-            broke "$what: it is required, but $reason"
-        else
-            left_out "$what: $reason"
-        fi
-    done
+# integrate_on BACKEND WHAT runs the suite on a backend, or notes why it cannot.
+integrate_on() {
+    local backend=$1 what=$2 reason
+    reason=$(why_not "$backend")
+    if [ -z "$reason" ]; then
+        # shellcheck disable=SC2086 # flags are words
+        SNOWFLAKE_TEST_BACKEND=$backend check "$what" \
+            run_go_test -count=1 -p 1 -timeout 30m ${TESTFLAGS:-} "${integrations[@]}"
+    elif [[ " ${SNOWFLAKE_REQUIRE_BACKENDS:-} " == *" $backend "* ]]; then
+        broke "$what: it is required, but $reason"
+    else
+        left_out "$what: $reason"
+    fi
 }
 
+integrate() {
+    local major
+    for major in $majors; do
+        SNOWFLAKE_TEST_PG=$major integrate_on docker "integration tests, PostgreSQL $major in containers"
+    done
+    [ -n "$majors" ] || integrate_on local "integration tests, backend local"
+    [ -n "$majors" ] || integrate_on docker "integration tests, backend docker"
+}
+
+majors=${PG:-}
+[ "$majors" != all ] || majors="13 15 17 18"
+unset PG # the machine's own server stays the one that is built for here
 tools/needs.sh test
 find_server
 find_go
