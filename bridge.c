@@ -180,7 +180,7 @@ clock_behind_ns(int worker, bool marked, int64 mark_ms)
 	if (worker >= 0)
 		behind_ns = sf_slot_ahead_ns(sf_slot(worker));
 	if (marked && !sf_mark_is_settled())
-		behind_ns = Max(behind_ns, mark_ms * INT64CONST(1000000) - sf_now_ns());
+		behind_ns = Max(behind_ns, mark_ms * NS_PER_MS - sf_now_ns());
 	return behind_ns;
 }
 
@@ -333,28 +333,30 @@ snowflake_compose(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(id);
 }
 
-/* snowflake_min_id(ts [, epoch]) → bigint: the smallest id that can carry the millisecond of ts. */
+/* The smallest or largest id that can carry the millisecond of the first argument. */
+static int64
+id_bound(FunctionCallInfo fcinfo, bool upper)
+{
+	int64		lowest,
+				highest;
+
+	sf_start_go();
+	sf_check(sfBounds(PG_GETARG_TIMESTAMPTZ(0), epoch_argument(fcinfo, 1), &lowest, &highest));
+	return upper ? highest : lowest;
+}
+
+/* snowflake_min_id(ts [, epoch]) → bigint. */
 Datum
 snowflake_min_id(PG_FUNCTION_ARGS)
 {
-	int64		lowest,
-				highest;
-
-	sf_start_go();
-	sf_check(sfBounds(PG_GETARG_TIMESTAMPTZ(0), epoch_argument(fcinfo, 1), &lowest, &highest));
-	PG_RETURN_INT64(lowest);
+	PG_RETURN_INT64(id_bound(fcinfo, false));
 }
 
-/* snowflake_max_id(ts [, epoch]) → bigint: the largest. */
+/* snowflake_max_id(ts [, epoch]) → bigint. */
 Datum
 snowflake_max_id(PG_FUNCTION_ARGS)
 {
-	int64		lowest,
-				highest;
-
-	sf_start_go();
-	sf_check(sfBounds(PG_GETARG_TIMESTAMPTZ(0), epoch_argument(fcinfo, 1), &lowest, &highest));
-	PG_RETURN_INT64(highest);
+	PG_RETURN_INT64(id_bound(fcinfo, true));
 }
 
 /* snowflake_parse_as(layout, id) → (created_at, node, sequence): an id of another system. */

@@ -14,6 +14,7 @@
 #include "engine.h"
 
 #define SF_WORKERS 1024
+#define NS_PER_MS INT64CONST(1000000)
 
 /* start.c: Go in this process. */
 extern void sf_start_go_slowly(void);
@@ -34,6 +35,14 @@ extern int	sf_range_high;
 extern int64 sf_epoch_ms;			/* Unix milliseconds */
 extern int	sf_clock_tolerance_ms;
 extern void sf_define_settings(void);
+
+/* How far a clock may be behind and still be waited for, nanoseconds. */
+static inline int64
+sf_tolerance_ns(void)
+{
+	return sf_clock_tolerance_ms * NS_PER_MS;
+}
+
 extern void sf_check_settings(void);
 extern char *sf_format_ms(int64 unix_ms);
 

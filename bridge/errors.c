@@ -13,8 +13,6 @@
 #define ERRCODE_NO_WORKER MAKE_SQLSTATE('S', 'F', '0', '0', '2')
 #define ERRCODE_TIME_OUT_OF_RANGE MAKE_SQLSTATE('S', 'F', '0', '0', '3')
 
-#define NS_PER_MS INT64CONST(1000000)
-
 /* The answers whose errors carry no numbers. */
 static const struct
 {

@@ -18,7 +18,6 @@
 #endif
 
 #define NS_PER_SECOND INT64CONST(1000000000)
-#define NS_PER_MS INT64CONST(1000000)
 #define MS_PER_SECOND 1000
 
 static uint64 last_slot_value = 0;	/* of this session's last id */
@@ -198,7 +197,7 @@ sf_generate(Oid function, int count, SfRun *run)
 		request.worker = sf_settle_worker();
 		request.now_ns = sf_now_ns();
 		request.epoch_ms = sf_epoch_ms;
-		request.tolerance_ns = sf_clock_tolerance_ms * NS_PER_MS;
+		request.tolerance_ns = sf_tolerance_ns();
 		request.limit_ms = sf_reserved_ms();
 		request.floor = last_slot_value;
 		request.count = count;

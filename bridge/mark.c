@@ -170,7 +170,7 @@ settle(void)
 
 		if (!uptime.set || uptime.value != sf_shared->uptime)
 		{
-			sf_check(sfSettle(now_ns, mark.value, sf_clock_tolerance_ms * INT64CONST(1000000), &run));
+			sf_check(sfSettle(now_ns, mark.value, sf_tolerance_ns(), &run));
 			if (run.code == SF_CLOCK_WAIT)
 			{
 				sf_wait_for_clock(run.delay_ns);

@@ -302,7 +302,7 @@ remember_invalid_placeholders(void)
 	}
 }
 
-/* Defines the settings of SQL.md; values given before count. */
+/* Defines the settings; values given before count. */
 void
 sf_define_settings(void)
 {

@@ -95,7 +95,7 @@ sf_current_worker(const char **source)
 static bool
 stands_ahead(int worker)
 {
-	return sf_slot_ahead_ns(sf_slot(worker)) > sf_clock_tolerance_ms * INT64CONST(1000000);
+	return sf_slot_ahead_ns(sf_slot(worker)) > sf_tolerance_ns();
 }
 
 /* Leases the lowest free worker of the range whose slot is not ahead of the clock; an error when there is none. */

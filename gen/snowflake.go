@@ -247,7 +247,7 @@ func Compose(createdUs, epochUs int64, worker, sequence int32) (int64, Code) {
 	switch {
 	case !finite(epochUs):
 		return 0, NotRepresentable
-	case !ok || !finite(createdUs) || millis > MaxMillis:
+	case !ok || millis > MaxMillis: // infinity is past it
 		return 0, TimeOutOfRange
 	case worker < 0 || worker > MaxWorker:
 		return 0, WorkerOutOfRange
