@@ -9,12 +9,13 @@
 
 #include "access/htup_details.h"
 #include "access/xlog.h"
-#include "commands/dbcommands.h"
+#include "commands/dbcommands.h"	/* get_database_name() until 18; then it is in utils/lsyscache.h */
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "postmaster/postmaster.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 

@@ -4,9 +4,10 @@
  */
 #include "bridge.h"
 
-#include "commands/dbcommands.h"
+#include "commands/dbcommands.h"	/* get_database_name() until 18; then it is in utils/lsyscache.h */
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #define ERRCODE_CLOCK_MOVED_BACKWARDS MAKE_SQLSTATE('S', 'F', '0', '0', '1')

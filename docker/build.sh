@@ -14,7 +14,8 @@ suite_of() {
         15) echo bookworm ;;
         17) echo trixie ;;
         18) echo forky ;;
-        *) die "no Debian suite is known for PostgreSQL $1: there are 13, 15, 17 and 18, or name a SUITE" ;;
+        19) echo sid ;;
+        *) die "no Debian suite is known for PostgreSQL $1: there are 13, 15, 17, 18 and 19, or name a SUITE" ;;
     esac
 }
 
