@@ -4,20 +4,7 @@
 # The server image below it gets the tag snowflake:PG. Everything else that is said goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-die() { echo "build: $*" >&2; exit 1; }
-
-# suite_of PG prints the Debian suite that ships this major.
-suite_of() {
-    case $1 in
-        13) echo bullseye ;;
-        15) echo bookworm ;;
-        17) echo trixie ;;
-        18) echo forky ;;
-        19) echo sid ;;
-        *) die "no Debian suite is known for PostgreSQL $1: there are 13, 15, 17, 18 and 19, or name a SUITE" ;;
-    esac
-}
+. tools/common.sh
 
 # inputs lists the files that an image depends on: what .dockerignore lets through, and docker/ itself.
 inputs() {
@@ -52,7 +39,7 @@ remove_others() {
 }
 
 pg=${1:?usage: build.sh PG [SUITE]}
-suite=${2:-$(suite_of "$pg")}
+suite=${2:-$(suite_of "$pg")} || die "no Debian suite is known for PostgreSQL $pg: docker/majors lists them, or name a SUITE"
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 snapshot "$tree"

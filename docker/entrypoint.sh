@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# entrypoint.sh [POSTGRES OPTIONS...]: makes the cluster in $PGDATA on the first start, then becomes the server.
+# entrypoint.sh [POSTGRES OPTIONS...]: makes the cluster in $PGDATA on the first start, then runs the server. SIGTERM
+# and SIGINT end it in order (Postgres's fast shutdown: sessions are ended and everything is written).
 #
 #   POSTGRES_PASSWORD           the superuser's password, or
 #   POSTGRES_PASSWORD_FILE      a file that holds it
 #   POSTGRES_HOST_AUTH_METHOD   scram-sha-256 unless set; "trust" lets anyone in and needs no password
+#   SNOWFLAKE_IN_TEMPLATE1      anything: every database has the extension, for it is created in template1 (and
+#                               in postgres) on the first start
 #
 # The files of /docker-entrypoint-initdb.d (*.sql, *.sh, in the order of their names) run once, on the first
 # start. A first start that fails leaves nothing behind, so that the next one begins anew.
@@ -48,6 +51,10 @@ open_to_network() {
 run_init_files() {
     local file
     pg_ctl start -w -o "$(printf '%q ' "$@" -c listen_addresses=)"
+    if [ -n "${SNOWFLAKE_IN_TEMPLATE1:-}" ]; then
+        psql -X -v ON_ERROR_STOP=1 -d template1 -c 'CREATE EXTENSION snowflake'
+        psql -X -v ON_ERROR_STOP=1 -d postgres -c 'CREATE EXTENSION snowflake'
+    fi
     for file in /docker-entrypoint-initdb.d/*; do
         case $file in
             *.sql) say "running $file" && psql -X -v ON_ERROR_STOP=1 -d postgres -f "$file" ;;
@@ -64,6 +71,20 @@ undo() {
     say "the first start failed: $PGDATA was emptied again"
 }
 
+# serve runs the server until it ends, and hands on the signals that this process gets.
+serve() {
+    local server status=0
+    postgres "$@" &
+    server=$!
+    trap 'kill -INT $server' TERM INT
+    trap 'kill -HUP $server' HUP
+    trap 'kill -QUIT $server' QUIT
+    while kill -0 $server 2>/dev/null; do # a signal ends the wait
+        wait $server && status=0 || status=$?
+    done
+    exit $status
+}
+
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
     make_cluster
     trap undo EXIT
@@ -72,4 +93,4 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     run_init_files "$@"
     trap - EXIT INT TERM
 fi
-exec postgres "$@"
+serve "$@"

@@ -42,6 +42,9 @@ find_server() {
     fi
 }
 
+# suite_of MAJOR prints the Debian suite whose server of that major the images have; fails when there is none.
+suite_of() { sed -n "s/^$1 //p" docker/majors | grep .; }
+
 # server_has PROGRAM, server_has_headers: what of the server is there.
 server_has() { [ -x "$("$PG_CONFIG" --bindir 2>/dev/null)/$1" ]; }
 server_has_headers() { [ -f "$("$PG_CONFIG" --includedir-server 2>/dev/null)/postgres.h" ]; }

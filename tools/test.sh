@@ -5,8 +5,8 @@
 # the closing lines of go test. It fails when a test failed, or when a backend that SNOWFLAKE_REQUIRE_BACKENDS names
 # ("local docker") could not run. TESTFLAGS adds flags to each go test of the suite, such as "-run Clock".
 #
-# PG=17 runs the suite against that major instead, in containers that docker/ builds; PG=all against every major
-# that there are images of.
+# PG=17 runs the suite against that major instead, in containers that docker/ builds. PG=all runs the matrix: the
+# local servers, and containers of every major in docker/majors, two at a time.
 # shellcheck disable=SC2317 # check calls by name
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,15 +14,14 @@ cd "$(dirname "$0")/.."
 
 FUZZ_TIME=5s # for each target
 
-report=()
-failed=0
-lines=$(mktemp)
-trap 'rm -f "$lines"' EXIT
+results=$(mktemp -d)
+trap 'rm -rf "$results"' EXIT
+touch "$results"/{report,rows,skips,lines}
 
 heading() { printf '\n== %s\n' "$*"; }
-passed() { report+=("ran:     $*"); }
-broke() { report+=("FAILED:  $*") failed=1; }
-left_out() { report+=("not run: $*"); }
+passed() { echo "ran:     $*" >>"$results/report"; }
+broke() { echo "FAILED:  $*" >>"$results/report"; }
+left_out() { echo "not run: $*" >>"$results/report"; }
 
 # check WHAT COMMAND... runs one part and notes how it ended.
 check() {
@@ -33,15 +32,15 @@ check() {
 }
 
 # run_go_test ARGUMENTS... runs go test, shows a line for each test and what was skipped and why, and after a failure
-# all that was said; it keeps the lines that close go test's output.
+# all that was said; it keeps that in $output, for who sets it, and the lines that close go test's output.
 run_go_test() {
-    local output status=0
-    output=$(mktemp)
+    local output=${output:-$results/output} status=0
+    rm -f "$output.failed"
     { "$GO" test -v "$@" 2>&1 || touch "$output.failed"; } | tee "$output" |
-        grep --line-buffered -E '^(--- |ok|FAIL|panic:|backend )|^ +--- (FAIL|SKIP)|NOT RUN' || true
+        grep --line-buffered -E '^(--- |ok|FAIL|panic:|backend )|^ +--- (FAIL|SKIP)|NOT RUN' |
+        sed -u "s/^/${prefix:-}/" || true
     [ ! -e "$output.failed" ] || { status=1 && cat "$output"; }
-    grep -E '^(ok|FAIL|--- FAIL|--- SKIP|panic:)' "$output" >>"$lines" || true
-    rm -f "$output" "$output.failed"
+    grep -E '^(ok|FAIL|--- FAIL|panic:)' "$output" | sed "s/^/${prefix:-}/" >>"$results/lines" || true
     return "$status"
 }
 
@@ -72,14 +71,16 @@ why_not() {
     esac
 }
 
-# integrate_on BACKEND WHAT runs the suite on a backend, or notes why it cannot.
+# integrate_on BACKEND MAJOR SUITE runs the integration suite, or notes why it cannot.
 integrate_on() {
-    local backend=$1 what=$2 reason
+    local backend=$1 major=$2 suite=$3 what="integration tests, PostgreSQL $2, backend $1" reason
     reason=$(why_not "$backend")
     if [ -z "$reason" ]; then
+        local prefix="$major $backend: " output="$results/$major-$backend" start=$SECONDS
         # shellcheck disable=SC2086 # flags are words
-        SNOWFLAKE_TEST_BACKEND=$backend check "$what" \
+        SNOWFLAKE_TEST_BACKEND=$backend SNOWFLAKE_TEST_PG=$major check "$what" \
             run_go_test -count=1 -p 1 -timeout 30m ${TESTFLAGS:-} "${integrations[@]}"
+        sum_up "$output" "$major" "$suite" "$backend" $((SECONDS - start))
     elif [[ " ${SNOWFLAKE_REQUIRE_BACKENDS:-} " == *" $backend "* ]]; then
         broke "$what: it is required, but $reason"
     else
@@ -87,17 +88,45 @@ integrate_on() {
     fi
 }
 
-integrate() {
-    local major
-    for major in $majors; do
-        SNOWFLAKE_TEST_PG=$major integrate_on docker "integration tests, PostgreSQL $major in containers"
-    done
-    [ -n "$majors" ] || integrate_on local "integration tests, backend local"
-    [ -n "$majors" ] || integrate_on docker "integration tests, backend docker"
+# sum_up OUTPUT MAJOR SUITE BACKEND SECONDS adds a row to the table, and why tests were skipped. A reason is the line
+# that go test prints before the name.
+sum_up() {
+    local run passed skipped
+    run=$(grep -cE '^--- (PASS|FAIL|SKIP)' "$1" || true)
+    passed=$(grep -c '^--- PASS' "$1" || true)
+    skipped=$(grep -c '^--- SKIP' "$1" || true)
+    printf '%-5s  %-9s  %-7s  %5d  %6d  %6d  %7d  %7s\n' "$2" "$3" "$4" "$run" "$passed" $((run - passed - skipped)) \
+        "$skipped" "$(printf '%d:%02d' $(($5 / 60)) $(($5 % 60)))" >>"$results/rows"
+    sed -nE "/^ *--- SKIP/{s/^ *--- SKIP: ([^ ]*).*/\1/;G;s/\n */: /;s/^/skipped on $2 $4: /;p};h" "$1" >>"$results/skips"
 }
 
-majors=${PG:-}
-[ "$majors" != all ] || majors="13 15 17 18"
+# leave_room_for JOBS waits until fewer than so many parts run.
+leave_room_for() { while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n || true; done; }
+
+integrate() {
+    local majors=$wanted at_once=1 major suite
+    case $wanted in
+        "") majors=$PG_MAJOR ;;
+        all) majors=$(cut -d' ' -f1 docker/majors) at_once=2 ;;
+    esac
+    if [[ $wanted =~ ^(all)?$ ]]; then
+        # shellcheck disable=SC1091
+        integrate_on local "$PG_MAJOR" "$(. /etc/os-release && echo "${VERSION_CODENAME:-$ID}")" &
+    fi
+    for major in $majors; do
+        leave_room_for $at_once
+        if suite=$(suite_of "$major"); then
+            integrate_on docker "$major" "$suite" &
+        else
+            left_out "integration tests, PostgreSQL $major, backend docker: docker/majors names no suite for it"
+        fi
+    done
+    wait
+}
+
+wanted=${PG:-}
+[[ $wanted =~ ^(all)?$ ]] || suite_of "$wanted" >/dev/null ||
+    die "PG=$wanted: there are images of these majors: $(cut -d' ' -f1 docker/majors | xargs), and all"
 unset PG # the machine's own server stays the one that is built for here
 tools/needs.sh test
 find_server
@@ -116,7 +145,11 @@ check "fuzzing, $FUZZ_TIME each" fuzz
 integrate
 
 heading "what ran"
-printf '%s\n' "${report[@]}"
-printf '\n'
-cat "$lines"
-exit "$failed"
+cat "$results/report" - "$results/lines" <<<""
+if [ -s "$results/rows" ]; then
+    printf '\n%-5s  %-9s  %-7s  %5s  %6s  %6s  %7s  %7s\n' major suite backend run passed failed skipped minutes
+    sort -n "$results/rows"
+    echo
+    sort -n "$results/skips"
+fi
+! grep -q '^FAILED' "$results/report"

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	osexec "os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -42,13 +45,13 @@ func logs(t *testing.T, c *testcontainers.DockerContainer) string {
 }
 
 // login opens a session over the published port, as a client elsewhere does.
-func login(t *testing.T, c *testcontainers.DockerContainer, password string) (*pgx.Conn, error) {
+func login(t *testing.T, c *testcontainers.DockerContainer, password, database string) (*pgx.Conn, error) {
 	t.Helper()
 	endpoint, err := c.PortEndpoint(t.Context(), "5432/tcp", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), "postgres://postgres:"+password+"@"+endpoint+"/postgres?sslmode=disable")
+	conn, err := pgx.Connect(t.Context(), "postgres://postgres:"+password+"@"+endpoint+"/"+database+"?sslmode=disable")
 	if err == nil {
 		t.Cleanup(func() { conn.Close(context.Background()) })
 	}
@@ -67,17 +70,17 @@ func TestImage(t *testing.T) {
 	ready := testcontainers.WithWaitStrategyAndDeadline(time.Minute,
 		wait.ForHealthCheck().WithPollInterval(100*time.Millisecond))
 	c := run(t, testcontainers.WithExposedPorts("5432/tcp"), ready, testcontainers.WithCmd("-c", "work_mem=5MB"),
-		testcontainers.WithEnv(map[string]string{"POSTGRES_PASSWORD_FILE": "/secret"}),
+		testcontainers.WithEnv(map[string]string{"POSTGRES_PASSWORD_FILE": "/secret", "SNOWFLAKE_IN_TEMPLATE1": "1"}),
 		testcontainers.WithFiles(
 			initFile("/secret", "let me in\n"),
-			initFile("/docker-entrypoint-initdb.d/1.sql", "CREATE EXTENSION snowflake; CREATE TABLE starts (n int);"),
+			initFile("/docker-entrypoint-initdb.d/1.sql", "CREATE TABLE starts (n int); CREATE DATABASE later;"),
 			initFile("/docker-entrypoint-initdb.d/2.sh", `psql -qc "INSERT INTO starts VALUES (1)"`),
 			initFile("/docker-entrypoint-initdb.d/3.txt", "this is not run")))
 
-	if _, err := login(t, c, "guess"); err == nil {
+	if _, err := login(t, c, "guess", "postgres"); err == nil {
 		t.Error("a wrong password lets one in")
 	}
-	conn, err := login(t, c, "let%20me%20in")
+	conn, err := login(t, c, "let%20me%20in", "postgres")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, logs(t, c))
 	}
@@ -89,10 +92,20 @@ func TestImage(t *testing.T) {
 		t.Errorf("the first id is %d", id)
 	}
 
+	later, err := login(t, c, "let%20me%20in", "later")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "extensions in a database made later",
+		one[int](t, later, "SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'"), 1)
+
 	stopping := time.Now()
 	patience := 20 * time.Second
-	if err := c.Stop(t.Context(), &patience); err != nil {
+	if err := c.Stop(t.Context(), &patience); err != nil { // SIGTERM, as the image names no other signal
 		t.Fatal(err)
+	}
+	if state, err := c.State(t.Context()); err != nil || state.ExitCode != 0 {
+		t.Errorf("exit code %d: %v", state.ExitCode, err)
 	}
 	if took := time.Since(stopping); took > patience/2 {
 		t.Errorf("with a session open it took %v to stop", took)
@@ -103,7 +116,7 @@ func TestImage(t *testing.T) {
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatalf("%v\n%s", err, logs(t, c))
 	}
-	if conn, err = login(t, c, "let%20me%20in"); err != nil {
+	if conn, err = login(t, c, "let%20me%20in", "postgres"); err != nil {
 		t.Fatalf("%v\n%s", err, logs(t, c))
 	}
 	want(t, "starts after a second start", one[int](t, conn, "SELECT count(*) FROM starts"), 1)
@@ -143,5 +156,35 @@ func TestImageStartsAnew(t *testing.T) {
 	}
 	if _, err := c.CopyFileFromContainer(t.Context(), "/var/lib/postgresql/data/PG_VERSION"); err == nil {
 		t.Error("there is a cluster")
+	}
+}
+
+// The commands that the README gives, but for what could be taken on this machine: the name, the port and the volume.
+func TestReadmeDocker(t *testing.T) {
+	needDocker(t)
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```sh\n(docker/build.sh .*?)```").FindSubmatch(text)
+	if block == nil {
+		t.Fatal("there is no such block in the README")
+	}
+	name := fmt.Sprintf("snowflake-readme-%d", os.Getpid())
+	t.Cleanup(func() {
+		_ = osexec.Command("docker", "rm", "-f", name).Run()
+		_ = osexec.Command("docker", "volume", "rm", name).Run()
+	})
+	commands := strings.NewReplacer(
+		"docker/build.sh 18\n", "", // the image of this major is there: the tests made it
+		"snowflake:18", fmt.Sprintf("snowflake:%d", backend.Major()),
+		"--name db", "--name "+name, "-v db:", "-v "+name+":", "5432:5432", "5432",
+		"docker exec db", fmt.Sprintf("until [ \"$(docker inspect -f '{{.State.Health.Status}}' %[1]s)\" = healthy ]; do sleep 1; done\ndocker exec %[1]s", name),
+	).Replace(string(block[1]))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := osexec.CommandContext(ctx, "sh", "-ec", commands).CombinedOutput()
+	if err != nil || !regexp.MustCompile(`(?m)^ *\d{18,19}$`).Match(out) {
+		t.Errorf("%v\n%s\nsaid\n%s", err, commands, out)
 	}
 }
