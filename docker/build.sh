@@ -46,9 +46,7 @@ snapshot "$tree"
 cd "$tree"
 image=snowflake-test:pg$pg-$(fingerprint)
 
-# One build at a time: the second of two test programs finds the first one's image.
-exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
-flock 9
+lock_builds
 if ! docker image inspect "$image" >/dev/null 2>&1; then
     docker/base-image.sh "$suite" >&2
     # With the same arguments each build goes on from what the one before has made.

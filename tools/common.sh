@@ -45,6 +45,13 @@ find_server() {
 # suite_of MAJOR prints the Debian suite whose server of that major the images have; fails when there is none.
 suite_of() { sed -n "s/^$1 //p" docker/majors | grep .; }
 
+# lock_builds makes the rest of a script run alone: one image is built at a time, and the second of two test programs
+# finds the first one's.
+lock_builds() {
+    exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
+    flock 9
+}
+
 # server_has PROGRAM, server_has_headers: what of the server is there.
 server_has() { [ -x "$("$PG_CONFIG" --bindir 2>/dev/null)/$1" ]; }
 server_has_headers() { [ -f "$("$PG_CONFIG" --includedir-server 2>/dev/null)/postgres.h" ]; }

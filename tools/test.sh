@@ -107,7 +107,7 @@ integrate() {
     local majors=$wanted at_once=1 major suite
     case $wanted in
         "") majors=$PG_MAJOR ;;
-        all) majors=$(cut -d' ' -f1 docker/majors) at_once=2 ;;
+        all) majors=$(cut -d' ' -f1 docker/majors) at_once=2 && export SNOWFLAKE_TEST_MATRIX=1 ;;
     esac
     if [[ $wanted =~ ^(all)?$ ]]; then
         # shellcheck disable=SC1091

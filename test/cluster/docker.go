@@ -46,7 +46,22 @@ func openDocker(ctx context.Context) (Backend, error) {
 			major = 15
 		}
 	}
-	image, err := buildImage(ctx, major)
+	return OpenMajor(ctx, major)
+}
+
+// OpenMajor returns a docker backend of a given major, for tests that need servers of two.
+func OpenMajor(ctx context.Context, major int) (Backend, error) {
+	return openImage(ctx, major, "build.sh", strconv.Itoa(major))
+}
+
+// OpenUpgrade returns a docker backend of one major whose hosts also have the programs and the extension of an older
+// one, under /usr/lib/postgresql.
+func OpenUpgrade(ctx context.Context, older, major int) (Backend, error) {
+	return openImage(ctx, major, "build-upgrade.sh", strconv.Itoa(older), strconv.Itoa(major))
+}
+
+func openImage(ctx context.Context, major int, script string, args ...string) (Backend, error) {
+	image, err := buildImage(ctx, script, args...)
 	return &dockerBackend{major: major, image: image}, err
 }
 
@@ -64,20 +79,19 @@ func dockerAnswers(ctx context.Context) (answers bool) {
 	return err == nil && provider.Health(ctx) == nil
 }
 
-// buildImage runs docker/build.sh, which builds nothing when nothing has changed, and returns the image's name.
-func buildImage(ctx context.Context, major int) (string, error) {
+// buildImage runs a script of docker/, which builds nothing when nothing has changed, and returns the image's name.
+func buildImage(ctx context.Context, script string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, buildTime)
 	defer cancel()
 	gomod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("go env GOMOD: %w", err)
 	}
-	script := filepath.Join(filepath.Dir(string(gomod)), "docker", "build.sh")
-	cmd := exec.CommandContext(ctx, script, strconv.Itoa(major))
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(string(gomod)), "docker", script), args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %d: %w", script, major, err)
+		return "", fmt.Errorf("%s: %w", cmd, err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	return lines[len(lines)-1], nil

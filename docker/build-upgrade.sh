@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# build-upgrade.sh OLD NEW: prints, as its last line, the name of an image for tests that has the servers of two majors
+# and the extension for both. Built once for each pair of test images.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+old=$(docker/build.sh "${1:?usage: build-upgrade.sh OLD NEW}" | tail -n 1)
+new=$(docker/build.sh "${2:?usage: build-upgrade.sh OLD NEW}" | tail -n 1)
+image=snowflake-test:pg$2-${new##*-}-from-pg$1-${old##*-}
+lock_builds
+if ! docker image inspect "$image" >/dev/null 2>&1; then
+    docker build --force-rm -f docker/Dockerfile.upgrade -t "$image" --build-arg "OLD=$old" --build-arg "NEW=$new" . >&2
+fi
+echo "$image"
