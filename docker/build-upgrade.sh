@@ -3,6 +3,7 @@
 # and the extension for both. Built once for each pair of test images.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tools/common.sh
 
 old=$(docker/build.sh "${1:?usage: build-upgrade.sh OLD NEW}" | tail -n 1)
 new=$(docker/build.sh "${2:?usage: build-upgrade.sh OLD NEW}" | tail -n 1)
