@@ -14,7 +14,8 @@ endif
 ifeq ($(wildcard $(shell $(PG_CONFIG) --includedir-server)/postgres.h),)
 $(error The server headers are missing: install postgresql-server-dev-$(PG_MAJOR))
 endif
-ifneq ($(filter-out clean uninstall,$(or $(MAKECMDGOALS),all)),)
+# Neither of these builds anything, so neither asks for compilers.
+ifneq ($(filter-out clean uninstall installcheck,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(GO)),)
 $(error Go was not found: install golang-go if your system has 1.26 or later, else the one from go.dev, or set GO to its path)
 endif
@@ -32,6 +33,8 @@ BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker
 OBJS = $(BRIDGE)
 DATA = $(wildcard ext/sql/*.sql)
 EXTRA_CLEAN = build
+REGRESS = extension decode generate
+REGRESS_OPTS = --inputdir=test
 
 # Go's entry is called by bridge/start.c, not by the loader; Go's threads get small stacks; only what Postgres looks
 # up is exported.
