@@ -11,11 +11,11 @@ PG_MAJOR := $(shell $(PG_CONFIG) --version 2>/dev/null | sed 's/^[^0-9]*\([0-9]*
 ifeq ($(PG_MAJOR),)
 $(error $(PG_CONFIG) was not found: install postgresql-server-dev-15 (or that of your major), or set PG_CONFIG)
 endif
+# These build nothing, so they ask for no headers and compilers.
+ifneq ($(filter-out clean uninstall installcheck,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(wildcard $(shell $(PG_CONFIG) --includedir-server)/postgres.h),)
 $(error The server headers are missing: install postgresql-server-dev-$(PG_MAJOR))
 endif
-# Neither of these builds anything, so neither asks for compilers.
-ifneq ($(filter-out clean uninstall installcheck,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(shell command -v $(GO)),)
 $(error Go was not found: install golang-go if your system has 1.26 or later, else the one from go.dev, or set GO to its path)
 endif
@@ -64,7 +64,8 @@ build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod
 		-o $@ ./engine
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
 
-# For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it.
+# For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it; and the
+# install script of an earlier version (test/variants/*.sql), to update from.
 VARIANTS := $(patsubst test/variants/%.patch,%,$(wildcard test/variants/*.patch))
 
 .PHONY: variants install-variants
@@ -84,6 +85,7 @@ install-variants: variants
 		mkdir -p '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v && \
 		cp build/variants/$$v/snowflake.so '$(DESTDIR)$(pkglibdir)'/snowflake-variants/$$v/ || exit 1; \
 	done
+	cp test/variants/*.sql '$(DESTDIR)$(datadir)/extension/'
 
 # The commands of the README. They install what is missing, the server's headers included, before they build.
 .PHONY: demo demo-stop test bench
