@@ -407,6 +407,9 @@ func TestVersionsAgree(t *testing.T) {
 	if first := regexp.MustCompile(`(?m)^## (\S+)`).FindStringSubmatch(file(t, "../CHANGELOG.md")); first == nil || first[1] != version {
 		t.Errorf("the changelog begins with %q, not %s", first, version)
 	}
+	if first, _, _ := strings.Cut(file(t, "../debian/changelog"), ")"); first != "postgresql-snowflake ("+version+"-1" {
+		t.Errorf("debian/changelog begins with %q, not with version %s", first, version)
+	}
 	c := connect(t)
 	if got := one[string](t, c, "SELECT version FROM snowflake_status()"); got != version {
 		t.Errorf("the library is %s, not %s", got, version)

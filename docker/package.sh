@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# package.sh [SUITE]: builds the Debian packages of this tree on a Debian of that suite (bookworm) and prints, as its
+# last line, the name of an image in which they are installed: snowflake-package:SUITE. The packages themselves are in
+# its folder /packages. Everything else that is said goes to stderr.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+suite=${1:-bookworm}
+image=snowflake-package:$suite
+
+# A tree that is edited meanwhile gets no package with a mixture in it.
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+cp -rp --parents CHANGELOG.md LICENSE META.json Makefile README.md bridge.c bridge debian docker docs engine ext gen go.mod \
+    test/expected test/sql "$tree"
+find "$tree" \( -name '*.[ao]' -o -name '*.bc' -o -name '*.so' -o -name '*_test.go' \) -delete
+
+# build_image NAME ARGUMENTS... builds from the tree and forgets the image that had the name before.
+build_image() {
+    local name=$1 old
+    shift
+    old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
+    docker build --force-rm -t "$name" -f docker/Dockerfile.package --build-arg "SUITE=$suite" "$@" "$tree" >&2
+    [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
+        docker image rm "$old" >/dev/null 2>&1 || true
+}
+
+# One build at a time, those of docker/build.sh included.
+exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
+flock 9
+docker/base-image.sh "$suite" >&2
+build_image "snowflake-package-build:$suite" --target build
+build_image "$image"
+echo "$image"
