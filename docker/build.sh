@@ -6,10 +6,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . tools/common.sh
 
-# inputs lists the files that an image depends on: what .dockerignore lets through, and docker/ itself.
+# inputs lists the files that an image depends on: what .dockerignore lets through, and how it is built.
 inputs() {
     shopt -s nullglob
-    find .dockerignore Makefile go.mod go.sum ./*.json ./*.c ./*.h bridge docker engine ext gen test/variants -type f \
+    find .dockerignore Makefile go.mod go.sum ./*.json ./*.c ./*.h bridge engine ext gen test/variants docker/Dockerfile \
+        docker/Dockerfile.test docker/entrypoint.sh -type f \
         ! -name '*_test.go' ! -name '*.[ao]' ! -name '*.bc' ! -name '*.so'
 }
 

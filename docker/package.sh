@@ -4,6 +4,7 @@
 # its folder /packages. Everything else that is said goes to stderr.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tools/common.sh
 suite=${1:-bookworm}
 image=snowflake-package:$suite
 
@@ -24,9 +25,7 @@ build_image() {
         docker image rm "$old" >/dev/null 2>&1 || true
 }
 
-# One build at a time, those of docker/build.sh included.
-exec 9>"${TMPDIR:-/tmp}/snowflake-build.$(id -u).lock"
-flock 9
+lock_builds
 docker/base-image.sh "$suite" >&2
 build_image "snowflake-package-build:$suite" --target build
 build_image "$image"
