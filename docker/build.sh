@@ -44,12 +44,13 @@ suite=${2:-$(suite_of "$pg")} || die "no Debian suite is known for PostgreSQL $p
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 snapshot "$tree"
+repository=$PWD
 cd "$tree"
 image=snowflake-test:pg$pg-$(fingerprint)
 
 lock_builds
 if ! docker image inspect "$image" >/dev/null 2>&1; then
-    docker/base-image.sh "$suite" >&2
+    "$repository/docker/base-image.sh" "$suite" >&2
     # With the same arguments each build goes on from what the one before has made.
     common=(-f docker/Dockerfile --build-arg "SUITE=$suite" --build-arg "PG=$pg" --build-arg VARIANTS=1)
     build_image "snowflake-runtime:$pg" "${common[@]}" --target runtime
