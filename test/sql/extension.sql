@@ -15,10 +15,10 @@ WHERE d.deptype = 'e' AND d.refobjid = (SELECT oid FROM pg_extension WHERE extna
 AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = d.objid AND (t.typrelid <> 0 OR t.typcategory = 'A'))
 GROUP BY i.type ORDER BY i.type COLLATE "C";
 
--- functions, how they may be used, and whether everyone may
-SELECT oid::regprocedure AS function, provolatile AS v, proisstrict AS strict, proparallel AS p, proleakproof AS leakproof,
+-- functions, how they may be used, and whether everyone may; a built-in of the same name has the schema shown
+SELECT replace(oid::regprocedure::text, 'ids.', '') AS function, provolatile AS v, proisstrict AS strict, proparallel AS p, proleakproof AS leakproof,
        has_function_privilege('public', oid, 'EXECUTE') AS public
-FROM pg_proc WHERE pronamespace = 'ids'::regnamespace ORDER BY oid::regprocedure::text COLLATE "C";
+FROM pg_proc WHERE pronamespace = 'ids'::regnamespace ORDER BY replace(oid::regprocedure::text, 'ids.', '') COLLATE "C";
 
 -- what dumps carry, and who may read it
 SELECT relname, oid = ANY ((SELECT extconfig FROM pg_extension WHERE extname = 'snowflake')::oid[]) AS dumped,
