@@ -81,12 +81,12 @@ const shopDigest = `SELECT string_agg(digest, ' ') FROM (
 	UNION ALL SELECT md5(string_agg(l::text, ';' ORDER BY id)) FROM lately l UNION ALL SELECT md5(string_agg(h::text, ';' ORDER BY hour)) FROM hours h
 	UNION ALL SELECT md5(string_agg(k::text, ';' ORDER BY id)) FROM tickets k) x (digest)`
 
-// testMoves makes a shop on the source and brings it to the target in each way.
-func testMoves(t *testing.T, source, target *cluster.Node) {
+// testMoves makes a shop on the source, and what more of SQL is given, and brings it to the target in each way.
+func testMoves(t *testing.T, source, target *cluster.Node, more string) {
 	for _, schema := range []string{"public", `"My ids"`} {
 		database := newDatabase(t, source)
 		c := source.Connect(t, database)
-		exec(t, c, "DROP EXTENSION snowflake; "+fmt.Sprintf(shop, schema))
+		exec(t, c, "DROP EXTENSION snowflake; "+fmt.Sprintf(shop, schema)+more)
 		digest := one[string](t, c, shopDigest)
 		remembered := fmt.Sprintf("SELECT format('mark %%s, epoch %%s', m.last_value, e.last_value) FROM %[1]s.snowflake_mark m, %[1]s.snowflake_epoch e", schema)
 		want := one[string](t, c, remembered)
@@ -114,7 +114,7 @@ func testMoves(t *testing.T, source, target *cluster.Node) {
 }
 
 func TestDumpAndRestore(t *testing.T) {
-	testMoves(t, shared, backend.Start(t, cluster.Config{Name: "restored"}))
+	testMoves(t, shared, backend.Start(t, cluster.Config{Name: "restored"}), "")
 }
 
 // The mark belongs to the data: a dump of the definitions alone leaves it behind, so a copy of the schema makes ids at once.
