@@ -57,11 +57,22 @@ $(BUILT_FOR):
 $(BRIDGE): $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
 endif
 
-# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later).
-build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod
+# Go's runtime keeps an index of its heap, 32 MB of which it touches two pages. A server that does not overcommit memory
+# would charge each session for all of it, so the build has the index split, as the runtime itself has it on Windows: by
+# the constant that says so, in a copy of the file that holds it. A Go that words it otherwise keeps the large index.
+RUNTIME := $(shell $(GO) env GOROOT 2>/dev/null)/src/runtime/malloc.go
+build/_runtime/overlay.json: $(RUNTIME)
+	mkdir -p build/_runtime
+	sed 's/^\tarenaL1Bits = 6 \* .*/\tarenaL1Bits = 8 * _64bit/' $< > build/_runtime/malloc.go
+	! cmp -s $< build/_runtime/malloc.go || echo 'warning: this Go has an unknown index of its heap: sessions commit 32 MB more'
+	printf '{"Replace": {"%s": "%s"}}\n' '$<' '$(CURDIR)/build/_runtime/malloc.go' > $@
+
+# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later), and
+# no room for a profile of the heap.
+build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod build/_runtime/overlay.json
 	mkdir -p build
-	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1 \
-		-o $@ ./engine
+	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -overlay build/_runtime/overlay.json \
+		-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1,memprofilerate=0 -o $@ ./engine
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
 
 # For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it; and the
@@ -75,7 +86,7 @@ build/variants/%/snowflake.so: build/engine.a test/variants/%.patch $(wildcard *
 	rm -rf build/variants/$* && mkdir -p build/variants/$*
 	mkdir build/variants/$*/build
 	cp -rp Makefile bridge.c bridge engine gen ext go.mod build/variants/$*
-	cp -p build/engine.* build/variants/$*/build
+	cp -rp build/engine.* build/_runtime build/variants/$*/build
 	rm -f build/variants/$*/*.o build/variants/$*/*/*.o
 	patch -s -d build/variants/$* -p1 < test/variants/$*.patch
 	$(MAKE) -s -C build/variants/$* all PG_CONFIG=$(PG_CONFIG)

@@ -68,8 +68,16 @@ typedef struct SfShared
 
 extern SfShared *sf_shared;
 extern void sf_request_shared_memory(void);
-extern void sf_attach_shared_memory(void);
+extern void sf_attach_shared_memory_slowly(void);
 extern pg_atomic_uint64 *sf_slot(int worker);
+
+/* Ensures that sf_shared points at the server's shared state. */
+static inline void
+sf_attach_shared_memory(void)
+{
+	if (unlikely(sf_shared == NULL))
+		sf_attach_shared_memory_slowly();
+}
 
 /* worker.c: whose ids this session makes. */
 extern int	sf_settle_worker(void);

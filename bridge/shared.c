@@ -66,16 +66,14 @@ initialize(SfShared *shared)
 	}
 }
 
-/* Ensures that sf_shared points at the server's shared state, made by whoever comes first. */
+/* Attaches the server's shared state, which whoever comes first makes. */
 void
-sf_attach_shared_memory(void)
+sf_attach_shared_memory_slowly(void)
 {
 	MemoryContext context = CurrentMemoryContext;
 	SfShared   *shared = NULL;
 	bool		found;
 
-	if (likely(sf_shared != NULL))
-		return;
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	PG_TRY();
 	{

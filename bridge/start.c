@@ -17,7 +17,7 @@
 
 #include "miscadmin.h"
 
-#define THREAD_STACK_BYTES (256 * 1024)
+#define THREAD_STACK_BYTES (128 * 1024)
 #define SIGNAL_STACK_BYTES (64 * 1024)
 #define GO_ADDRESS_SPACE_BYTES ((size_t) 1 << 30)
 

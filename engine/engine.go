@@ -13,7 +13,6 @@ package main
 import "C"
 
 import (
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -282,8 +281,12 @@ func sfKnownNames(ofOrderings C.int32_t, buffer *C.char, size C.int32_t) (code C
 	if ofOrderings != 0 {
 		names = gen.Orderings()
 	}
+	text := names[0]
+	for _, name := range names[1:] {
+		text += ", " + name
+	}
 	to := bytesAt(unsafe.Pointer(buffer), size)
-	to[copy(to[:size-1], strings.Join(names, ", "))] = 0
+	to[copy(to[:size-1], text)] = 0
 	return C.SF_ISSUED
 }
 

@@ -1,7 +1,5 @@
 package gen
 
-import "encoding/binary"
-
 // Ordering names the database whose order of GUIDs an ordered GUID follows.
 type Ordering int
 
@@ -86,14 +84,11 @@ func SequentialUUID(state *SequentialState, ordering Ordering, ticks int64, rand
 	t := max(uint64(max(ticks, 0)), state.next)
 	state.next = t + 1
 
-	var u [16]byte
 	if ordering == OrderEnd {
-		binary.BigEndian.PutUint64(u[:8], random<<16|guidVersion<<12|random>>52&15<<8|t&15<<4|random>>48&15)
-		binary.BigEndian.PutUint64(u[8:], guidVariant<<60|t>>4&guidMiddle<<48|t>>16)
-		return u
+		return fromWords(random<<16|guidVersion<<12|random>>52&15<<8|t&15<<4|random>>48&15,
+			guidVariant<<60|t>>4&guidMiddle<<48|t>>16)
 	}
-	binary.BigEndian.PutUint64(u[:8], t>>16<<16|guidVersion<<12|t>>4&guidMiddle)
-	binary.BigEndian.PutUint64(u[8:], guidVariant<<60|t&15<<56|random&(1<<56-1))
+	u := fromWords(t>>16<<16|guidVersion<<12|t>>4&guidMiddle, guidVariant<<60|t&15<<56|random&(1<<56-1))
 	if ordering == OrderBinary {
 		return netBytes(u)
 	}
@@ -110,7 +105,7 @@ func SequentialUUIDTime(u [16]byte, ordering Ordering) (createdUs int64, ok bool
 	if ordering == OrderBinary {
 		u = netBytes(u)
 	}
-	high, low := binary.BigEndian.Uint64(u[:8]), binary.BigEndian.Uint64(u[8:])
+	high, low := words(&u)
 	version := high >> 12 & 15
 	if low>>60 != guidVariant || version != guidVersion && version != guidOldVersion {
 		return 0, false

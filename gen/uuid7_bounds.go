@@ -1,7 +1,5 @@
 package gen
 
-import "encoding/binary"
-
 // UUID7Parse takes a version 7 UUID (RFC 9562 section 5.7) apart: createdUs in Unix microseconds, a whole number
 // of milliseconds from 1970 to the year 10889; randA its 12 bits after the version, 0..4095; randB its 62 bits
 // after the variant, 0..2^62-1. What the random parts hold is up to the maker; ours and PostgreSQL's put the time
@@ -10,9 +8,8 @@ func UUID7Parse(u [16]byte) (createdUs int64, randA int32, randB int64, ok bool)
 	if createdUs, ok = UUID7Time(&u); !ok {
 		return 0, 0, 0, false
 	}
-	randA = int32(binary.BigEndian.Uint16(u[6:8]) & uuid7MaxRandA)
-	randB = int64(binary.BigEndian.Uint64(u[8:]) & uuid7MaxRandB)
-	return createdUs, randA, randB, true
+	high, low := words(&u)
+	return createdUs, int32(high & uuid7MaxRandA), int64(low & uuid7MaxRandB), true
 }
 
 const (

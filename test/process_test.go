@@ -274,6 +274,21 @@ func TestErrorsLeaveMemoryFlat(t *testing.T) {
 	wantError(t, tryExec(t, c, "SELECT pg_sleep(10)"), "57014", "statement timeout")
 }
 
+// What the first id adds to a session, where nothing is overcommitted: Go's runtime alone would add 42 MB, or 80 MB with
+// stacks of the usual size. Memory of the server's that the session touched for the first time does not count.
+func TestMemoryOfASession(t *testing.T) {
+	c := connect(t)
+	exec(t, c, "SELECT count(*) FROM pg_class; SELECT uuidv7_timestamp(NULL)")
+	committed := kilobytes(t, shared, pid(t, c), "VmData")
+	private := kilobytes(t, shared, pid(t, c), "RssAnon")
+	exec(t, c, "SELECT snowflake_next(), uuidv7()")
+	committed = kilobytes(t, shared, pid(t, c), "VmData") - committed
+	private = kilobytes(t, shared, pid(t, c), "RssAnon") - private
+	if committed > 16<<10 || private > 1536 {
+		t.Errorf("the first id adds %d kB of committed and %d kB of private memory", committed, private)
+	}
+}
+
 // A forked copy of a session has no threads of Go (golang/go#16855): it refuses instead of hanging.
 func TestForkedCopyRefuses(t *testing.T) {
 	c := connect(t)
@@ -329,7 +344,7 @@ func TestEngineIsLight(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, heavy := range []string{"net", "os", "os/signal", "os/exec", "fmt", "time", "crypto/rand"} {
+	for _, heavy := range []string{"net", "os", "os/signal", "os/exec", "fmt", "time", "crypto/rand", "reflect", "unicode"} {
 		for _, line := range strings.Fields(out) {
 			if line == heavy {
 				t.Errorf("the engine depends on %s", heavy)
