@@ -54,7 +54,7 @@ BUILT_FOR = build/for-$(subst /,_,$(shell $(PG_CONFIG) --includedir-server))
 $(BUILT_FOR):
 	mkdir -p build && rm -f build/for-* && touch $@
 
-$(BRIDGE): $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
+$(BRIDGE) snowflake.so: $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
 endif
 
 # Go's runtime keeps an index of its heap, 32 MB of which it touches two pages. A server that does not overcommit memory
