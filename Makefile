@@ -36,12 +36,12 @@ EXTRA_CLEAN = build
 REGRESS = extension decode generate
 REGRESS_OPTS = --inputdir=test
 
-# Go's entry is called by bridge/start.c, not by the loader; Go's threads get small stacks; only what Postgres looks
-# up is exported.
+# Go's entry is called by bridge/start.c, not by the loader, and two things that Go asks of the C library are answered
+# there; only what Postgres looks up is exported.
 GO_ENTRY = _rt0_$(GOARCH)_linux_lib
 PG_CPPFLAGS = -Ibridge -Ibuild -D_GNU_SOURCE -DSF_GO_ENTRY=$(GO_ENTRY) -DSF_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -Wall -Werror
-SHLIB_LINK = build/engine.a -pthread -Wl,--wrap=pthread_attr_init -Wl,--version-script=bridge/exports.map
+SHLIB_LINK = build/engine.a -pthread -Wl,--wrap=pthread_attr_init -Wl,--wrap=pthread_getattr_np -Wl,--version-script=bridge/exports.map
 
 # No bitcode: code inlined by the JIT could not find the library's hidden symbols.
 override with_llvm = no
@@ -57,22 +57,27 @@ $(BUILT_FOR):
 $(BRIDGE) snowflake.so: $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
 endif
 
-# Go's runtime keeps an index of its heap, 32 MB of which it touches two pages. A server that does not overcommit memory
-# would charge each session for all of it, so the build has the index split, as the runtime itself has it on Windows: by
-# the constant that says so, in a copy of the file that holds it. A Go that words it otherwise keeps the large index.
-RUNTIME := $(shell $(GO) env GOROOT 2>/dev/null)/src/runtime/malloc.go
-build/_runtime/overlay.json: $(RUNTIME)
+# Two constants of Go's runtime cost every session what it need not pay, so they are changed in copies of their files. The
+# index of the heap, 32 MB of which two pages are used and all is charged where memory is not overcommitted, is split, as
+# the runtime itself has it on Windows. And there is no collection by the clock, for which idle sessions would wake up every
+# minute. A Go that words them otherwise keeps its own.
+RUNTIME := $(shell $(GO) env GOROOT 2>/dev/null)/src/runtime
+build/_runtime/overlay.json: Makefile $(RUNTIME)/malloc.go $(RUNTIME)/proc.go
 	mkdir -p build/_runtime
-	sed 's/^\tarenaL1Bits = 6 \* .*/\tarenaL1Bits = 8 * _64bit/' $< > build/_runtime/malloc.go
-	! cmp -s $< build/_runtime/malloc.go || echo 'warning: this Go has an unknown index of its heap: sessions commit 32 MB more'
-	printf '{"Replace": {"%s": "%s"}}\n' '$<' '$(CURDIR)/build/_runtime/malloc.go' > $@
+	sed 's/^\tarenaL1Bits = 6 \* .*/\tarenaL1Bits = 8 * _64bit/' $(RUNTIME)/malloc.go > build/_runtime/malloc.go
+	sed 's/^var forcegcperiod int64 = .*/var forcegcperiod int64 = 1 << 62/' $(RUNTIME)/proc.go > build/_runtime/proc.go
+	for f in malloc.go proc.go; do \
+		! cmp -s $(RUNTIME)/$$f build/_runtime/$$f || echo "warning: a constant of Go's runtime was not found in $$f"; \
+	done
+	printf '{"Replace": {"%s/malloc.go": "%s/malloc.go", "%s/proc.go": "%s/proc.go"}}\n' \
+		'$(RUNTIME)' '$(CURDIR)/build/_runtime' '$(RUNTIME)' '$(CURDIR)/build/_runtime' > $@
 
-# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later), and
-# no room for a profile of the heap.
+# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later), no
+# room for a profile of the heap, and no files of the cgroup kept open, since the number of processors is set.
 build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod build/_runtime/overlay.json
 	mkdir -p build
 	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -overlay build/_runtime/overlay.json \
-		-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1,memprofilerate=0 -o $@ ./engine
+		-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1,memprofilerate=0,containermaxprocs=0 -o $@ ./engine
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
 
 # For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it; and the

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -20,6 +21,7 @@
 #define THREAD_STACK_BYTES (128 * 1024)
 #define SIGNAL_STACK_BYTES (64 * 1024)
 #define GO_ADDRESS_SPACE_BYTES ((size_t) 1 << 30)
+#define MAIN_STACK_BYTES ((rlim_t) 8 << 20)
 
 /* Go's entry for archives, _rt0_<arch>_linux_lib: it returns at once while the runtime starts on a new thread. */
 extern void SF_GO_ENTRY(int argc, char **argv) __attribute__((visibility("hidden")));
@@ -40,6 +42,27 @@ __wrap_pthread_attr_init(pthread_attr_t *attr)
 	int			rc = __real_pthread_attr_init(attr);
 
 	return rc != 0 ? rc : pthread_attr_setstacksize(attr, THREAD_STACK_BYTES);
+}
+
+/*
+ * Go asks glibc where the stack of the first thread lies (ld --wrap). glibc would read all of /proc/self/maps, a third
+ * of a millisecond in a process with as many libraries as a backend; the end of the stack and its limit say enough. Go
+ * believes bounds only while its caller's stack pointer lies within.
+ */
+extern void *__libc_stack_end;
+extern int	__real_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);
+extern int	__wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);
+
+int
+__wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	uintptr_t	end = TYPEALIGN(sysconf(_SC_PAGESIZE), (uintptr_t) __libc_stack_end);
+	struct rlimit limit;
+
+	if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0)
+		return __real_pthread_getattr_np(thread, attr);
+	limit.rlim_cur = Min(limit.rlim_cur, MAIN_STACK_BYTES);
+	return pthread_attr_setstack(attr, (void *) (end - limit.rlim_cur), limit.rlim_cur);
 }
 
 /* A fork of a process with Go in it has no Go threads: its calls would hang, so they are refused. */
