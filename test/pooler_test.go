@@ -11,19 +11,30 @@ import (
 // Fifty clients over five sessions of a pooler (pgbouncer#102, #418; authentik#23876): no id repeats, and when the
 // pooler has gone no lease is left.
 func TestPooler(t *testing.T) {
-	for _, mode := range []struct{ pool, reset string }{
-		{"session", "DISCARD ALL"},
-		{"transaction", ""},
+	// The primary key refuses a repeat, and each row says which session made it.
+	const script = `INSERT INTO t (worker, backend) SELECT snowflake_worker_id(snowflake_next()), pg_backend_pid() FROM generate_series(1, 20);`
+	for _, mode := range []struct{ name, pool, reset, protocol, script string }{
+		{"session", "session", "DISCARD ALL", "extended", script},
+		{"transaction", "transaction", "", "extended", script},
+		{"transaction, prepared in SQL", "transaction", "", "simple", "BEGIN; PREPARE p AS " + script + " EXECUTE p; DEALLOCATE p; COMMIT;"},
+		{"transaction, prepared by the protocol", "transaction", "", "prepared", script},
 	} {
-		t.Run(mode.pool, func(t *testing.T) {
+		t.Run(mode.name, func(t *testing.T) {
+			statements := ""
+			if mode.pool == "transaction" && mode.protocol == "prepared" {
+				var minor int
+				version := run(t, shared, "pgbouncer", "--version")
+				if n, _ := fmt.Sscanf(version, "PgBouncer 1.%d", &minor); n == 1 && minor < 21 {
+					t.Skipf("pgbouncer keeps prepared statements apart from 1.21 on, this is 1.%d", minor)
+				}
+				statements = "max_prepared_statements = 100"
+			}
 			node := backend.Start(t, cluster.Config{Name: "pooled"})
 			database := newDatabase(t, node)
 			c := node.Connect(t, database)
 			exec(t, c, "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_next(), worker integer, backend integer)")
-			// The primary key refuses a repeat, and each row says which session made it.
-			script := `INSERT INTO t (worker, backend) SELECT snowflake_worker_id(snowflake_next()), pg_backend_pid() FROM generate_series(1, 20);`
 			dir := strings.TrimSpace(run(t, node, "mktemp", "-d"))
-			write(t, node, dir+"/script.sql", script)
+			write(t, node, dir+"/script.sql", mode.script)
 			write(t, node, dir+"/users", `"postgres" ""`)
 			write(t, node, dir+"/pgbouncer.ini", fmt.Sprintf(`[databases]
 %[1]s = %[2]s
@@ -40,7 +51,8 @@ pool_mode = %[4]s
 server_reset_query = %[5]s
 default_pool_size = 5
 max_client_conn = 100
-`, database, strings.ReplaceAll(node.PeerConninfo(database), " sslmode=disable", ""), dir, mode.pool, mode.reset))
+%[6]s
+`, database, strings.ReplaceAll(node.PeerConninfo(database), " sslmode=disable", ""), dir, mode.pool, mode.reset, statements))
 			run(t, node, "pgbouncer", "-d", dir+"/pgbouncer.ini")
 			run(t, node, "sh", "-c", "for i in $(seq 100); do test -S "+dir+"/.s.PGSQL.6432 && exit; sleep 0.1; done; exit 1")
 			stop := func() { node.Exec(background(t), "sh", "-c", "kill -INT $(cat "+dir+"/pid)") }
@@ -55,7 +67,7 @@ max_client_conn = 100
 			if mode.pool == "session" {
 				connectEach = []string{"-C"} // a new client for each transaction, so that sessions change hands
 			}
-			out := run(t, node, append(append([]string{"pgbench", "-n", "-h", dir, "-p", "6432", "-c", "50", "-j", "2", "-t", "20",
+			out := run(t, node, append(append([]string{"pgbench", "-n", "-h", dir, "-p", "6432", "-c", "50", "-j", "2", "-t", "20", "-M", mode.protocol,
 				"-f", dir + "/script.sql"}, connectEach...), database)...)
 			if !strings.Contains(out, "number of transactions actually processed: 1000/1000") {
 				t.Fatal(out)
