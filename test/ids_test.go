@@ -186,15 +186,19 @@ func TestTimeOfIDs(t *testing.T) {
 	}
 }
 
+// goParallel has the planner go parallel wherever it may.
+func goParallel() string {
+	if backend.Major() < 16 {
+		return "SET force_parallel_mode = on"
+	}
+	return "SET debug_parallel_query = on"
+}
+
 // Generators must not run in parallel workers (viascom/nanoid-postgres#16, neondatabase/pg_session_jwt#17).
 func TestParallelQueriesMakeDistinctIDs(t *testing.T) {
 	c := connect(t)
-	force := "debug_parallel_query"
-	if backend.Major() < 16 {
-		force = "force_parallel_mode"
-	}
 	exec(t, c, `CREATE TABLE t AS SELECT generate_series(1, 1000000) AS n; ANALYZE t;
-		SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET `+force+" = on")
+		SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; `+goParallel())
 	if n := one[int64](t, c, "SELECT count(DISTINCT id) FROM (SELECT snowflake_next() AS id FROM t) x"); n != 1_000_000 {
 		t.Fatalf("%d distinct ids", n)
 	}
@@ -205,6 +209,34 @@ func TestParallelQueriesMakeDistinctIDs(t *testing.T) {
 	exec(t, c, "SELECT snowflake_next(); ALTER FUNCTION snowflake_next() PARALLEL SAFE")
 	err := tryExec(t, c, "SELECT count(snowflake_next()) FROM t")
 	wantError(t, err, "25000", "parallel")
+}
+
+// With the planner told to go parallel wherever it may, statements that write make distinct ids as well, and the UUIDs
+// of parallel workers are distinct from those of their leader.
+func TestParallelStatementsThatWrite(t *testing.T) {
+	c := connect(t)
+	exec(t, c, `CREATE TABLE n AS SELECT n FROM generate_series(1, 50000) n; ANALYZE n;
+		SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; `+goParallel()+`;
+		CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_next(), u uuid UNIQUE DEFAULT public.uuidv7(), g uuid UNIQUE DEFAULT sequential_uuid(), n integer)`)
+	for i, statement := range []string{
+		"INSERT INTO t (n) SELECT n FROM n",
+		"INSERT INTO t SELECT snowflake_next(), public.uuidv7(), sequential_uuid(), n FROM n",
+		"INSERT INTO t (id, n) SELECT id, n FROM (SELECT snowflake_next() AS id, a.n FROM n a JOIN n b USING (n)) x",
+		"CREATE TABLE made AS SELECT snowflake_next() AS id, public.uuidv7() AS u, sequential_uuid() AS g, n FROM n; INSERT INTO t SELECT * FROM made",
+		"CREATE TABLE safe AS SELECT public.uuidv7() AS u, sequential_uuid() AS g, n FROM n; INSERT INTO t (u, g, n) SELECT * FROM safe",
+		"CREATE MATERIALIZED VIEW m AS SELECT snowflake_next() AS id, n FROM n; INSERT INTO t (id, n) SELECT * FROM m",
+	} {
+		exec(t, c, statement) // the keys refuse repeats
+		wantEqual(t, c, "(SELECT count(*) FROM t)", fmt.Sprint((i+1)*50_000))
+	}
+	for query, node := range map[string]string{
+		"CREATE TABLE x AS SELECT public.uuidv7(), sequential_uuid() FROM n": "Gather",
+		"SELECT public.uuidv7(), sequential_uuid() FROM n":                   "Gather",
+		"CREATE TABLE x AS SELECT snowflake_next() FROM n":                   "no Gather",
+		"SELECT snowflake_next(), public.uuidv7() FROM n":                    "no Gather",
+	} {
+		wantPlan(t, c, query, node)
+	}
 }
 
 func TestReadOnlyTransaction(t *testing.T) {
