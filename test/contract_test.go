@@ -163,19 +163,24 @@ func wantSame(t *testing.T, want, got []string) {
 
 // Every object of the extension is listed here, has a comment, and lies in the extension's schema.
 func TestObjectsOfTheExtension(t *testing.T) {
-	c := shared.Connect(t, newDatabase(t, shared))
-	exec(t, c, "DROP EXTENSION snowflake; CREATE SCHEMA ids")
+	c := shared.Connect(t, emptyDatabase(t, shared))
+	exec(t, c, "CREATE SCHEMA ids")
 	const elsewhere = `SELECT format('%s %s: %s', kind, schema, count(*)) FROM (
 			SELECT 'relation', relnamespace FROM pg_class UNION ALL SELECT 'function', pronamespace FROM pg_proc
-			UNION ALL SELECT 'type', typnamespace FROM pg_type UNION ALL SELECT 'operator', oprnamespace FROM pg_operator
-			UNION ALL SELECT 'operator class', opcnamespace FROM pg_opclass UNION ALL SELECT 'collation', collnamespace FROM pg_collation
-			UNION ALL SELECT 'schema', 0 FROM pg_namespace UNION ALL SELECT 'language', 0 FROM pg_language
-			UNION ALL SELECT 'event trigger', 0 FROM pg_event_trigger UNION ALL SELECT 'comment', 1 FROM pg_description
-				WHERE $1 UNION ALL SELECT 'cast', 1 FROM pg_cast WHERE $1
-		) x (kind, schema) WHERE schema <> 'ids'::regnamespace OR $1 GROUP BY kind, schema`
-	before, all := column[string](t, c, elsewhere, false), column[string](t, c, elsewhere, true)
+			UNION ALL SELECT 'type', typnamespace FROM pg_type
+		) x (kind, schema) WHERE schema <> 'ids'::regnamespace GROUP BY kind, schema`
+	before, rows := column[string](t, c, elsewhere), rowsOfCatalogs(t, c)
 	exec(t, c, "CREATE EXTENSION snowflake SCHEMA ids")
-	wantSame(t, before, column[string](t, c, elsewhere, false))
+	wantSame(t, before, column[string](t, c, elsewhere))
+	// No roles, schemas, operators, triggers, policies, default rights, settings of databases, or anything else.
+	var touched []string
+	for catalog, n := range rowsOfCatalogs(t, c) {
+		if n != rows[catalog] {
+			touched = append(touched, catalog)
+		}
+	}
+	wantSame(t, []string{"pg_attribute", "pg_cast", "pg_class", "pg_depend", "pg_description", "pg_extension", "pg_init_privs", "pg_proc",
+		"pg_rewrite", "pg_sequence", "pg_type"}, touched)
 
 	want := []string{"type ids.snowflake", "view ids.snowflake_workers", "sequence ids.snowflake_mark",
 		"sequence ids.snowflake_epoch", "sequence ids.snowflake_uptime", "cast (ids.snowflake AS bigint)",
@@ -192,24 +197,43 @@ func TestObjectsOfTheExtension(t *testing.T) {
 	wantError(t, tryExec(t, c, "ALTER EXTENSION snowflake SET SCHEMA public"), "0A000")
 
 	exec(t, c, "DROP EXTENSION snowflake")
-	wantSame(t, all, column[string](t, c, elsewhere, true))
+	for catalog, n := range rowsOfCatalogs(t, c) {
+		if n != rows[catalog] {
+			t.Errorf("the extension leaves %d rows in %s", n-rows[catalog], catalog)
+		}
+	}
+}
+
+// rowsOfCatalogs counts the rows of every system catalog, but for the statistics, which change by themselves.
+func rowsOfCatalogs(t *testing.T, c *pgx.Conn) map[string]int64 {
+	t.Helper()
+	counts := make(map[string]int64)
+	for _, catalog := range column[string](t, c, `SELECT relname::text FROM pg_class WHERE relnamespace = 'pg_catalog'::regnamespace
+		AND relkind = 'r' AND relname NOT IN ('pg_statistic', 'pg_statistic_ext_data')`) {
+		counts[catalog] = one[int64](t, c, "SELECT count(*) FROM pg_catalog."+catalog)
+	}
+	return counts
 }
 
 func TestRights(t *testing.T) {
 	c := connect(t)
-	want := []string{"view snowflake_workers: SELECT", "sequence snowflake_mark: SELECT", "sequence snowflake_epoch: SELECT"}
+	want := []string{"view snowflake_workers: SELECT", "sequence snowflake_mark: SELECT", "sequence snowflake_epoch: SELECT", "type snowflake: USAGE"}
 	for _, f := range allFunctions() {
 		if f.name != "snowflake_reset_mark" {
 			want = append(want, fmt.Sprintf("function %s: EXECUTE", f.name))
 		}
 	}
-	got := column[string](t, c, `SELECT format('%s %s: %s', type, name, privilege_type) FROM (
+	got := column[string](t, c, `SELECT concat(type, ' ', name, ': ', privilege_type, CASE WHEN grantee <> 0 THEN ' to ' || grantee::regrole END,
+			CASE WHEN is_grantable THEN ' with grant option' END) FROM (
 			SELECT type, proname AS name, coalesce(proacl, acldefault('f', proowner)) AS acl, proowner AS owner
 			FROM (`+members+`) m JOIN pg_proc p ON classid = 'pg_proc'::regclass AND p.oid = objid
 			UNION ALL SELECT type, relname, coalesce(relacl, acldefault(CASE relkind WHEN 'S' THEN 's' ELSE 'r' END::"char", relowner)), relowner
 			FROM (`+members+`) m JOIN pg_class r ON classid = 'pg_class'::regclass AND r.oid = objid
+			UNION ALL SELECT type, typname, coalesce(typacl, acldefault('T', typowner)), typowner
+			FROM (`+members+`) m JOIN pg_type y ON classid = 'pg_type'::regclass AND y.oid = objid
 		) o, aclexplode(acl) WHERE grantee <> owner`)
 	wantSame(t, want, got)
+	wantNone(t, c, "rights on columns", "pg_attribute WHERE attacl IS NOT NULL AND attrelid IN (SELECT objid FROM ("+members+") m)")
 
 	// A role without any rights of its own makes ids and looks at the workers.
 	role := one[string](t, c, "SELECT 'nobody_' || current_database()")

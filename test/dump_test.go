@@ -38,8 +38,7 @@ var moves = []struct{ name, script string }{
 // target's, and returns the name of that.
 func move(t *testing.T, script string, source *cluster.Node, database string, target *cluster.Node) string {
 	t.Helper()
-	copied := fmt.Sprintf("t%d", databases.Add(1))
-	exec(t, target.Connect(t, "postgres"), "CREATE DATABASE "+copied)
+	copied := emptyDatabase(t, target)
 	out, err := target.Exec(background(t), "sh", "-ec", `from=$0 to=$1
 		`+script, source.PeerConninfo(database), copied)
 	if err != nil || strings.TrimSpace(out) != "" {
@@ -84,9 +83,9 @@ const shopDigest = `SELECT string_agg(digest, ' ') FROM (
 // testMoves makes a shop on the source, and what more of SQL is given, and brings it to the target in each way.
 func testMoves(t *testing.T, source, target *cluster.Node, more string) {
 	for _, schema := range []string{"public", `"My ids"`} {
-		database := newDatabase(t, source)
+		database := emptyDatabase(t, source)
 		c := source.Connect(t, database)
-		exec(t, c, "DROP EXTENSION snowflake; "+fmt.Sprintf(shop, schema)+more)
+		exec(t, c, fmt.Sprintf(shop, schema)+more)
 		digest := one[string](t, c, shopDigest)
 		remembered := fmt.Sprintf("SELECT format('mark %%s, epoch %%s', m.last_value, e.last_value) FROM %[1]s.snowflake_mark m, %[1]s.snowflake_epoch e", schema)
 		want := one[string](t, c, remembered)

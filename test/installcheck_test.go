@@ -12,9 +12,7 @@ import (
 
 // The files print the same on every server: here psql runs them as pg_regress does, on whatever is tested.
 func TestRegressionFiles(t *testing.T) {
-	database := newDatabase(t, shared)
-	c := shared.Connect(t, database)
-	exec(t, c, "DROP EXTENSION snowflake")
+	database := emptyDatabase(t, shared)
 	files := regressionFiles(t)
 	for _, name := range files {
 		got, err := shared.ExecIn(background(t), file(t, "sql/"+name+".sql"), "sh", "-c", `exec psql -X -a -q -d "$0" 2>&1`, database)

@@ -48,11 +48,18 @@ func TestMain(m *testing.M) {
 
 var databases atomic.Int32
 
-// newDatabase makes a database with the extension on a node and returns its name.
-func newDatabase(t testing.TB, node *cluster.Node) string {
+// emptyDatabase makes a database on a node and returns its name.
+func emptyDatabase(t testing.TB, node *cluster.Node) string {
 	t.Helper()
 	name := fmt.Sprintf("t%d", databases.Add(1))
 	exec(t, node.Connect(t, "postgres"), "CREATE DATABASE "+name)
+	return name
+}
+
+// newDatabase makes a database with the extension on a node and returns its name.
+func newDatabase(t testing.TB, node *cluster.Node) string {
+	t.Helper()
+	name := emptyDatabase(t, node)
 	exec(t, node.Connect(t, name), "CREATE EXTENSION snowflake")
 	return name
 }

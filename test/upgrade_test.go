@@ -44,9 +44,9 @@ func catalogOf(t *testing.T, c *pgx.Conn) []string {
 func TestUpdateOfTheExtension(t *testing.T) {
 	for _, schema := range []string{"public", `"My ids"`} {
 		t.Run(schema, func(t *testing.T) {
-			fresh, updated := connect(t), connect(t)
-			exec(t, fresh, "DROP EXTENSION snowflake; CREATE SCHEMA IF NOT EXISTS "+schema+"; CREATE EXTENSION snowflake SCHEMA "+schema)
-			exec(t, updated, "DROP EXTENSION snowflake; CREATE SCHEMA IF NOT EXISTS "+schema+"; CREATE EXTENSION snowflake VERSION '"+earlier+"' SCHEMA "+schema)
+			fresh, updated := shared.Connect(t, emptyDatabase(t, shared)), shared.Connect(t, emptyDatabase(t, shared))
+			exec(t, fresh, "CREATE SCHEMA IF NOT EXISTS "+schema+"; CREATE EXTENSION snowflake SCHEMA "+schema)
+			exec(t, updated, "CREATE SCHEMA IF NOT EXISTS "+schema+"; CREATE EXTENSION snowflake VERSION '"+earlier+"' SCHEMA "+schema)
 			other := shared.Connect(t, one[string](t, updated, "SELECT current_database()::text"))
 
 			// What users build on the earlier version, with an id of this moment as it made them.
