@@ -4,8 +4,7 @@ CREATE SCHEMA ids;
 CREATE EXTENSION snowflake SCHEMA ids;
 SET search_path = ids;
 
-SELECT extversion = default_version AS newest, extrelocatable, extnamespace::regnamespace
-FROM pg_extension JOIN pg_available_extensions ON name = extname WHERE extname = 'snowflake';
+SELECT extrelocatable, extnamespace::regnamespace FROM pg_extension WHERE extname = 'snowflake';
 
 -- every object lies in the schema and has a comment
 SELECT i.type, count(*), bool_and(coalesce(i.schema, 'ids') = 'ids') AS in_schema,
