@@ -50,6 +50,7 @@ func TestDebianPackage(t *testing.T) {
 		"/usr/lib/postgresql/" + major + "/lib/snowflake.so",
 		"/usr/share/postgresql/" + major + "/extension/snowflake.control",
 		"/usr/share/postgresql/" + major + "/extension/snowflake--1.0.sql",
+		"/usr/share/postgresql/" + major + "/extension/snowflake--0.1--1.0.sql",
 		"/usr/share/doc/" + name + "/README.md",
 		"/usr/share/doc/" + name + "/copyright",
 		"/usr/share/doc/" + name + "/changelog.gz",
