@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -84,6 +85,37 @@ func TestTwoServersSendEachOtherTheirRows(t *testing.T) {
 	}
 	exec(t, c[0], "DROP SUBSCRIPTION s")
 	nodes[1].Stop(t, cluster.Fast)
+}
+
+// A database moves to another server by logical replication, with its sequences: the mark and the epoch are among them,
+// and the same worker goes on above the old ids.
+func TestMoveByLogicalReplication(t *testing.T) {
+	if backend.Major() < 19 {
+		t.Skip("logical replication carries sequences from PostgreSQL 19 on")
+	}
+	network := backend.NewNetwork(t)
+	settings := map[string]string{"wal_level": "logical", "snowflake.worker_id": "3", "snowflake.epoch": "2025-01-01"}
+	old := backend.Start(t, cluster.Config{Name: "old", Settings: settings, Network: network})
+	new := backend.Start(t, cluster.Config{Name: "new", Settings: settings, Network: network, FakeClock: true})
+	new.SetClock(t, -80*time.Millisecond)
+	source, target := newDatabase(t, old), newDatabase(t, new)
+	from, to := old.Connect(t, source), new.Connect(t, target)
+	const table = "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_next(), n integer)"
+	exec(t, from, table+"; CREATE PUBLICATION p FOR ALL TABLES, ALL SEQUENCES; INSERT INTO t (n) SELECT generate_series(1, 1000)")
+	exec(t, to, table)
+	exec(t, to, fmt.Sprintf("CREATE SUBSCRIPTION s CONNECTION '%s' PUBLICATION p", strings.ReplaceAll(old.PeerConninfo(source), "'", "''")))
+	waitFor(t, to, "SELECT count(*) = 1000 FROM t")
+	waitFor(t, from, fmt.Sprintf("SELECT snowflake_next() > 0 AND last_value > %d FROM snowflake_mark",
+		one[int64](t, from, "SELECT last_value FROM snowflake_mark"))) // the mark moves on
+	exec(t, from, "INSERT INTO t (n) SELECT generate_series(1001, 2000)")
+	waitFor(t, to, "SELECT count(*) = 2000 FROM t")
+	const remembered = "SELECT format('%s %s', (SELECT last_value FROM snowflake_mark), (SELECT last_value FROM snowflake_epoch))"
+	want := one[string](t, from, remembered)
+	exec(t, to, "ALTER SUBSCRIPTION s REFRESH SEQUENCES")
+	waitFor(t, to, fmt.Sprintf("SELECT (%s) = '%s'", remembered, want))
+	exec(t, to, "DROP SUBSCRIPTION s")
+	exec(t, to, "INSERT INTO t (n) SELECT generate_series(2001, 3000)")
+	wantRising(t, "over the move", column[int64](t, to, "SELECT id FROM t ORDER BY n"))
 }
 
 // A standby answers all that makes no snowflake id, as its primary does; once it is promoted it makes ids above those
