@@ -44,10 +44,12 @@ func measureUUID(ctx context.Context, b *bench) (string, error) {
 	return fmt.Sprintf("PostgreSQL %s.\n\n%s", server, b.callsTable(uuidCalls, "call 18/")), nil
 }
 
-// startInContainer starts a server of PostgreSQL 18 and opens a session in it.
-func (b *bench) startInContainer(ctx context.Context) (*pgx.Conn, error) {
+// startInContainer starts a server of PostgreSQL 18 and opens a session in it. What fails there must not cost the
+// figures that were taken before.
+func (b *bench) startInContainer(ctx context.Context) (conn *pgx.Conn, err error) {
 	os.Setenv("SNOWFLAKE_TEST_BACKEND", "auto")
 	os.Setenv("SNOWFLAKE_TEST_PG", "18")
+	os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true") // the container is removed here, and nothing more is downloaded
 	backend, err := cluster.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -55,10 +57,22 @@ func (b *bench) startInContainer(ctx context.Context) (*pgx.Conn, error) {
 	if backend.Name() != "docker" {
 		return nil, errors.New("no container engine answers")
 	}
-	node := backend.Start(&b.main, cluster.Config{Name: "bench18", Settings: map[string]string{
+	defer func() {
+		if failed, ok := recover().(failure); ok {
+			err = failed
+		}
+	}()
+	node := backend.Start(attempt{&b.main}, cluster.Config{Name: "bench18", Settings: map[string]string{
 		"jit": "off", "max_parallel_workers_per_gather": "0",
 	}})
-	conn := node.Connect(&b.main, "postgres")
+	conn = node.Connect(attempt{&b.main}, "postgres")
 	_, err = conn.Exec(ctx, "CREATE EXTENSION snowflake; CREATE EXTENSION pg_uuidv7;"+pasted, pgx.QueryExecModeSimpleProtocol)
 	return conn, err
 }
+
+// attempt is a cluster.TB that panics with a failure instead of ending the process.
+type attempt struct{ *cluster.Main }
+
+type failure struct{ error }
+
+func (attempt) Fatalf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
