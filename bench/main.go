@@ -35,7 +35,7 @@ type sizes struct {
 }
 
 var (
-	full = sizes{rounds: 5, bursts: 400, markRounds: 21, million: 1_000_000, stored: 10_000_000,
+	full = sizes{rounds: 7, bursts: 400, markRounds: 21, million: 1_000_000, stored: 10_000_000,
 		crowds: []int{1, 2, 8, 32, 128}, residents: []int{1, 100, 500}, visits: 50, idlers: 200, idleFor: 30 * time.Second}
 
 	// quick shows that everything works; its numbers mean little.

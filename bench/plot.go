@@ -3,19 +3,24 @@ package main
 // The plots beside the page.
 
 import (
+	"bytes"
 	"fmt"
-	"image/color"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // plot writes calls.svg and sessions.svg.
 func (b *bench) plot(dir string) error {
+	plot.DefaultFont.Variant = "Sans"
 	if err := b.plotCalls(filepath.Join(dir, "calls.svg")); err != nil {
 		return err
 	}
@@ -28,7 +33,6 @@ func (b *bench) plotCalls(path string) error {
 	p.Title.Text = "What a call costs"
 	p.X.Label.Text = "ns, median"
 	p.X.Min = 0
-	p.BackgroundColor = color.White
 	var names []string
 	var values plotter.Values
 	bar := func(name, figure string) {
@@ -41,9 +45,8 @@ func (b *bench) plotCalls(path string) error {
 			bar(c.name, "call/"+c.name)
 		}
 	}
-	for _, name := range []string{pgUUIDv7, uuid18} {
-		bar(name, "call 18/"+name)
-	}
+	bar(pgUUIDv7, "call 18/"+pgUUIDv7)
+	bar(uuid18, "call 18/"+uuid18)
 	bars, err := plotter.NewBarChart(values, vg.Points(14))
 	if err != nil {
 		return err
@@ -52,7 +55,8 @@ func (b *bench) plotCalls(path string) error {
 	bars.Color = plotutil.Color(2)
 	p.Add(bars)
 	p.NominalY(names...)
-	return p.Save(8*vg.Inch, vg.Length(len(names))*0.32*vg.Inch+vg.Inch, path)
+	p.X.Max = slices.Max(values) * 1.05
+	return save(p, 8*vg.Inch, vg.Length(len(names))*0.3*vg.Inch+vg.Inch, path)
 }
 
 // plotSessions draws the ids a microsecond over the number of sessions.
@@ -63,8 +67,7 @@ func (b *bench) plotSessions(path string) error {
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.ConstantTicks(b.crowdTicks())
 	p.Y.Min = 0
 	p.Legend.Top = true
-	p.BackgroundColor = color.White
-	for i, g := range generators {
+	for i, g := range generators[1:] {
 		var points plotter.XYs
 		for _, crowd := range b.crowds {
 			points = append(points, plotter.XY{X: float64(crowd), Y: median(b.figures[crowdFigure("rate", g.name, crowd)])})
@@ -77,7 +80,20 @@ func (b *bench) plotSessions(path string) error {
 		p.Add(line, marks)
 		p.Legend.Add(plain(g.name), line, marks)
 	}
-	return p.Save(8*vg.Inch, 6*vg.Inch, path)
+	p.Y.Max *= 1.5 // room for the legend
+	return save(p, 8*vg.Inch, 6*vg.Inch, path)
+}
+
+// save writes an SVG whose fonts have other names where they have other names.
+func save(p *plot.Plot, width, height vg.Length, path string) error {
+	canvas := vgsvg.New(width, height)
+	p.Draw(draw.New(canvas))
+	var svg bytes.Buffer
+	if _, err := canvas.WriteTo(&svg); err != nil {
+		return err
+	}
+	return os.WriteFile(path, bytes.ReplaceAll(svg.Bytes(), []byte("Liberation Sans;"),
+		[]byte("Liberation Sans,Arial,Helvetica,sans-serif;")), 0o644)
 }
 
 func (b *bench) crowdTicks() (ticks []plot.Tick) {
@@ -87,5 +103,5 @@ func (b *bench) crowdTicks() (ticks []plot.Tick) {
 	return ticks
 }
 
-// plain takes the marks of Markdown out of a name.
-func plain(name string) string { return strings.ReplaceAll(name, "`", "") }
+// plain takes the marks of Markdown out of a name and leaves room after it for fonts that are a little wider.
+func plain(name string) string { return strings.ReplaceAll(name, "`", "") + strings.Repeat(" ", 8) }
