@@ -31,7 +31,7 @@ GOARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 MODULE_big = snowflake
 BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/mark.o bridge/generate.o bridge/errors.o
 OBJS = $(BRIDGE)
-DATA = $(wildcard ext/sql/*.sql)
+DATA = $(wildcard ext/sql/*.sql) ext/arbiter/snowflake_arbiter_setup.sql
 EXTRA_CLEAN = build
 REGRESS = extension decode generate
 REGRESS_OPTS = --inputdir=test

@@ -32,7 +32,7 @@ type plan struct {
 	skewMs           int64  // how far clocks of servers are from the right time, at most
 	without          string // a guard that is switched off
 	broken           string // a promise that the arbiter breaks
-	onlyIDs          bool   // look at the times of ids alone
+	onlyIDs          bool   // look at the times of ids alone; the arbiter does not fail over
 }
 
 // timer is something that happens at a time.
