@@ -29,10 +29,12 @@ endif
 
 GOARCH := $(shell $(GO) env GOARCH 2>/dev/null)
 MODULE_big = snowflake
-BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/mark.o bridge/generate.o bridge/errors.o
+BRIDGE = bridge.o bridge/start.o bridge/settings.o bridge/shared.o bridge/worker.o bridge/lease.o bridge/mark.o bridge/generate.o \
+	bridge/errors.o
+KEEPER = bridge/keeper.o bridge/lease.o bridge/start.o bridge/shared.o
 OBJS = $(BRIDGE)
 DATA = $(wildcard ext/sql/*.sql) ext/arbiter/snowflake_arbiter_setup.sql
-EXTRA_CLEAN = build
+EXTRA_CLEAN = build snowflake_keeper.so bridge/keeper.o
 REGRESS = extension decode generate
 REGRESS_OPTS = --inputdir=test
 
@@ -41,7 +43,8 @@ REGRESS_OPTS = --inputdir=test
 GO_ENTRY = _rt0_$(GOARCH)_linux_lib
 PG_CPPFLAGS = -Ibridge -Ibuild -D_GNU_SOURCE -DSF_GO_ENTRY=$(GO_ENTRY) -DSF_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -Wall -Werror
-SHLIB_LINK = build/engine.a -pthread -Wl,--wrap=pthread_attr_init -Wl,--wrap=pthread_getattr_np -Wl,--version-script=bridge/exports.map
+GO_LINK = -pthread -Wl,--wrap=pthread_attr_init -Wl,--wrap=pthread_getattr_np -Wl,--version-script=bridge/exports.map
+SHLIB_LINK = build/engine.a $(GO_LINK)
 
 # No bitcode: code inlined by the JIT could not find the library's hidden symbols.
 override with_llvm = no
@@ -54,7 +57,22 @@ BUILT_FOR = build/for-$(subst /,_,$(shell $(PG_CONFIG) --includedir-server))
 $(BUILT_FOR):
 	mkdir -p build && rm -f build/for-* && touch $@
 
-$(BRIDGE) snowflake.so: $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
+# The lease keeper is a library of its own, with an archive of its own.
+all: snowflake_keeper.so
+snowflake_keeper.so: $(KEEPER) build/keeper.a
+	$(CC) $(CFLAGS) $(KEEPER) $(LDFLAGS) $(LDFLAGS_SL) -shared -o $@ build/keeper.a $(GO_LINK)
+
+install: install-keeper
+install-keeper: snowflake_keeper.so
+	$(MKDIR_P) '$(DESTDIR)$(pkglibdir)'
+	$(INSTALL_SHLIB) snowflake_keeper.so '$(DESTDIR)$(pkglibdir)/'
+uninstall: uninstall-keeper
+uninstall-keeper:
+	rm -f '$(DESTDIR)$(pkglibdir)/snowflake_keeper.so'
+.PHONY: install-keeper uninstall-keeper
+
+bridge/keeper.o: build/keeper.a
+$(BRIDGE) $(KEEPER) snowflake.so: $(BUILT_FOR) build/engine.a bridge/bridge.h bridge/abi.h ext/snowflake.control
 endif
 
 # Two constants of Go's runtime cost every session what it need not pay, so they are changed in copies of their files. The
@@ -72,13 +90,21 @@ build/_runtime/overlay.json: Makefile $(RUNTIME)/malloc.go $(RUNTIME)/proc.go
 	printf '{"Replace": {"%s/malloc.go": "%s/malloc.go", "%s/proc.go": "%s/proc.go"}}\n' \
 		'$(RUNTIME)' '$(CURDIR)/build/_runtime' '$(RUNTIME)' '$(CURDIR)/build/_runtime' > $@
 
-# The archive without its own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later), no
-# room for a profile of the heap, and no files of the cgroup kept open, since the number of processors is set.
-build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod build/_runtime/overlay.json
+# The archives without their own start: asynchronous preemption off (it would take SIGURG from Postgres 14 and later), no
+# room for a profile of the heap, and no files of the cgroup kept open, since the number of processors is set. Names are
+# looked up in Go: the C library's way does not fit into small stacks.
+define build_archive
 	mkdir -p build
-	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -overlay build/_runtime/overlay.json \
-		-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1,memprofilerate=0,containermaxprocs=0 -o $@ ./engine
+	CGO_ENABLED=1 $(GO) build -buildmode=c-archive -buildvcs=false -trimpath -overlay build/_runtime/overlay.json -tags netgo,osusergo \
+		-ldflags=-X=runtime.godebugDefault=asyncpreemptoff=1,memprofilerate=0,containermaxprocs=0 -o $@ $(1)
 	objcopy --globalize-symbol=$(GO_ENTRY) --remove-section=.init_array --remove-section=.rela.init_array $@
+endef
+
+build/engine.a: $(wildcard engine/*.go gen/*.go) bridge/abi.h go.mod build/_runtime/overlay.json
+	$(call build_archive,./engine)
+
+build/keeper.a: $(wildcard keeper/*.go keeper/*/*.go gen/*.go) bridge/abi.h go.mod build/_runtime/overlay.json
+	$(call build_archive,./keeper/process)
 
 # For the tests: the library with one fault each (test/variants/*.patch), to show that the tests would see it; and the
 # install script of an earlier version (test/variants/*.sql), to update from.
@@ -94,7 +120,7 @@ build/variants/%/snowflake.so: build/engine.a test/variants/%.patch $(wildcard *
 	cp -rp build/engine.* build/_runtime build/variants/$*/build
 	rm -f build/variants/$*/*.o build/variants/$*/*/*.o
 	patch -s -d build/variants/$* -p1 < test/variants/$*.patch
-	$(MAKE) -s -C build/variants/$* all PG_CONFIG=$(PG_CONFIG)
+	$(MAKE) -s -C build/variants/$* snowflake.so PG_CONFIG=$(PG_CONFIG)
 
 install-variants: variants
 	for v in $(VARIANTS); do \

@@ -189,10 +189,11 @@ clock_behind_ns(int worker, bool marked, int64 mark_ms)
 Datum
 snowflake_status(PG_FUNCTION_ARGS)
 {
-	Datum		values[8];
-	bool		nulls[8] = {false};
+	Datum		values[9];
+	bool		nulls[9] = {false};
 	const char *source;
 	int			worker = sf_current_worker(&source);
+	char	   *lease_state = sf_lease_state();
 	int64		mark_ms,
 				last_time,
 				behind_ns;
@@ -221,6 +222,9 @@ snowflake_status(PG_FUNCTION_ARGS)
 	}
 	values[6] = TimestampTzGetDatum(last_time);
 	values[7] = CStringGetTextDatum(SF_VERSION);
+	nulls[8] = lease_state == NULL;
+	if (!nulls[8])
+		values[8] = CStringGetTextDatum(lease_state);
 	PG_RETURN_DATUM(make_row(fcinfo, values, nulls));
 }
 

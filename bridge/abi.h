@@ -68,6 +68,40 @@ typedef struct SfForeignParts
 	int64_t		sequence;
 } SfForeignParts;
 
+/* What sessions see of the lease from another server (lease.c). */
+#define SF_REASON_BYTES 256
+
+typedef struct SfGrant
+{
+	int64_t		valid_ns;		/* until then, by CLOCK_BOOTTIME */
+	int64_t		until_ms;		/* ids carry a time before this one, Unix milliseconds */
+	int32_t		worker;			/* -1: none */
+	char		reason[SF_REASON_BYTES];	/* why there is none, or why it was not renewed */
+} SfGrant;
+
+/* A reading of the keeper's clocks. */
+typedef struct SfClock
+{
+	int64_t		boot_ns;		/* CLOCK_BOOTTIME */
+	int64_t		wall_ms;		/* Unix milliseconds */
+} SfClock;
+
+/* What the keeper's settings ask for. */
+typedef struct SfKeeperSettings
+{
+	int32_t		low;			/* the worker ids that will do */
+	int32_t		high;
+	int32_t		ttl_ms;
+} SfKeeperSettings;
+
+/* What the keeper has to do after a step. */
+typedef struct SfKeeperStep
+{
+	SfGrant		grant;			/* to be published */
+	int64_t		floor_ms;		/* ids carry times from this one on */
+	int64_t		wake_ns;		/* when to take the next step, CLOCK_BOOTTIME */
+} SfKeeperStep;
+
 /* The parts of a version 7 UUID. */
 typedef struct SfUUID7Parts
 {

@@ -34,6 +34,7 @@ extern int	sf_range_low;			/* the worker ids that leases may use */
 extern int	sf_range_high;
 extern int64 sf_epoch_ms;			/* Unix milliseconds */
 extern int	sf_clock_tolerance_ms;
+extern char *sf_lease_conninfo;	/* empty: leases come from this server */
 extern void sf_define_settings(void);
 
 /* How far a clock may be behind and still be waited for, nanoseconds. */
@@ -41,6 +42,13 @@ static inline int64
 sf_tolerance_ns(void)
 {
 	return sf_clock_tolerance_ms * NS_PER_MS;
+}
+
+/* Whether worker ids come from another server. */
+static inline bool
+sf_has_arbiter(void)
+{
+	return sf_lease_conninfo[0] != '\0';
 }
 
 extern void sf_check_settings(void);
@@ -79,11 +87,27 @@ sf_attach_shared_memory(void)
 		sf_attach_shared_memory_slowly();
 }
 
+/* lease.c: the lease from another server, which the keeper publishes for all sessions. */
+typedef struct SfLease
+{
+	pg_atomic_uint64 published;		/* how many grants were; the last lies in grants[published % 2] */
+	SfGrant		grants[2];
+} SfLease;
+
+extern SfLease *sf_lease;
+extern int64 sf_boot_ns(void);
+extern void sf_attach_lease(void);
+extern uint64 sf_read_grant(SfGrant *grant);
+extern void sf_publish_grant(const SfGrant *grant);
+
 /* worker.c: whose ids this session makes. */
 extern int	sf_settle_worker(void);
 extern bool sf_leave_worker(void);
 extern void sf_show_worker(void);
 extern int	sf_current_worker(const char **source);
+extern int64 sf_leased_until_ms(int64 now_ns);
+extern bool sf_lease_stands(void);
+extern char *sf_lease_state(void);
 
 /* mark.c: what the database remembers for good. Times are Unix milliseconds. */
 extern int64 sf_reserved_ms(void);
@@ -106,6 +130,7 @@ extern void sf_raise_parts(int code, const SfParts *parts, int64 epoch) __attrib
 extern void sf_raise_unknown_name(const char *what, const char *name, bool ordering) __attribute__((noreturn));
 extern void sf_raise_clock_back(int worker, int64 now_ns, int64 behind_ns) __attribute__((noreturn));
 extern void sf_raise_time_range(int code, int64 now_ns) __attribute__((noreturn));
+extern void sf_raise_no_lease(const char *reason) __attribute__((noreturn));
 extern void sf_raise_no_worker(int ahead) __attribute__((noreturn));
 extern void sf_raise_epoch(int64 recorded_ms) __attribute__((noreturn));
 extern void sf_raise_mark_ahead(int64 mark_ms, int64 now_ns) __attribute__((noreturn));

@@ -152,6 +152,17 @@ sf_raise_time_range(int code, int64 now_ns)
 			 errhint("Check the server's clock.")));
 }
 
+/* SF002: there is no lease from another server that could be used. */
+void
+sf_raise_no_lease(const char *reason)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NO_WORKER),
+			 errmsg("no worker id available"),
+			 errdetail("Worker ids come from the server of snowflake.lease_conninfo: %s.", reason),
+			 errhint("Ids are made again by themselves when there is a lease; see lease_state in snowflake_status(), and the server's log.")));
+}
+
 /* SF002: nothing in the range can be leased; ahead says how many worker ids have a slot ahead of the clock. */
 void
 sf_raise_no_worker(int ahead)

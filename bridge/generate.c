@@ -199,6 +199,8 @@ sf_generate(Oid function, int count, SfRun *run)
 		request.epoch_ms = sf_epoch_ms;
 		request.tolerance_ns = sf_tolerance_ns();
 		request.limit_ms = sf_reserved_ms();
+		if (unlikely(sf_has_arbiter()))
+			request.limit_ms = Min(request.limit_ms, sf_leased_until_ms(request.now_ns));
 		request.floor = last_slot_value;
 		request.count = count;
 		if (unlikely(request.worker != last_worker) && last_worker >= 0)
@@ -206,6 +208,8 @@ sf_generate(Oid function, int count, SfRun *run)
 		code = sfNext(sf_slot(request.worker), &request, run);
 		if (likely(code == SF_ISSUED))
 		{
+			if (unlikely(sf_has_arbiter()) && !sf_lease_stands())
+				continue;
 			last_slot_value = run->last;
 			last_worker = request.worker;
 			return;

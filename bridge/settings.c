@@ -17,6 +17,8 @@
 #define MS_PER_SECOND INT64CONST(1000)
 #define MS_PER_DAY (SECS_PER_DAY * MS_PER_SECOND)
 #define MAX_TOLERANCE_MS 60000
+#define MIN_LEASE_TTL_MS 1000
+#define MAX_LEASE_TTL_MS (3600 * 1000)
 #define DEFAULT_EPOCH "2026-01-01T00:00:00Z"
 
 int			sf_worker_id = -1;
@@ -24,9 +26,11 @@ int			sf_range_low = 0;
 int			sf_range_high = SF_WORKERS - 1;
 int64		sf_epoch_ms = 0;
 int			sf_clock_tolerance_ms = 100;
+char	   *sf_lease_conninfo = "";
 
 static char *range_text;
 static char *epoch_text;
+static int	lease_ttl_ms;			/* the lease keeper reads it by its name */
 
 /* Which setting an invalid placeholder was given for, and what was given; name is NULL when there was none. */
 typedef struct Refused
@@ -37,7 +41,7 @@ typedef struct Refused
 
 enum
 {
-	SETTING_WORKER_ID, SETTING_WORKER_RANGE, SETTING_EPOCH, SETTING_CLOCK_TOLERANCE, SETTINGS
+	SETTING_WORKER_ID, SETTING_WORKER_RANGE, SETTING_EPOCH, SETTING_CLOCK_TOLERANCE, SETTING_LEASE_TTL, SETTINGS
 };
 
 static Refused refused[SETTINGS];
@@ -202,6 +206,13 @@ check_clock_tolerance(int *value, void **extra, GucSource source)
 }
 
 static bool
+check_lease_ttl(int *value, void **extra, GucSource source)
+{
+	corrected(SETTING_LEASE_TTL, source);
+	return true;
+}
+
+static bool
 check_range(char **value, void **extra, GucSource source)
 {
 	int			low,
@@ -293,6 +304,9 @@ remember_invalid_placeholders(void)
 	if ((text = placeholder("snowflake.clock_tolerance")) != NULL)
 		remember(SETTING_CLOCK_TOLERANCE, "snowflake.clock_tolerance",
 				 int_is_valid(text, 0, MAX_TOLERANCE_MS, GUC_UNIT_MS), text);
+	if ((text = placeholder("snowflake.lease_ttl")) != NULL)
+		remember(SETTING_LEASE_TTL, "snowflake.lease_ttl",
+				 int_is_valid(text, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS, GUC_UNIT_MS), text);
 	if ((text = placeholder("snowflake.worker_range")) != NULL)
 		remember(SETTING_WORKER_RANGE, "snowflake.worker_range", read_range(text, &low, &high), text);
 	if ((text = placeholder("snowflake.epoch")) != NULL)
@@ -330,6 +344,16 @@ sf_define_settings(void)
 							NULL,
 							&sf_clock_tolerance_ms, 100, 0, MAX_TOLERANCE_MS, PGC_SUSET, GUC_UNIT_MS,
 							check_clock_tolerance, NULL, NULL);
+	DefineCustomStringVariable("snowflake.lease_conninfo",
+							   "Connection string of the PostgreSQL that lends worker ids to several servers.",
+							   "If empty, worker ids are leased from this server.",
+							   &sf_lease_conninfo, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY,
+							   NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.lease_ttl",
+							"How long a lease from another server lasts unless it is renewed.",
+							NULL,
+							&lease_ttl_ms, 30000, MIN_LEASE_TTL_MS, MAX_LEASE_TTL_MS, PGC_SIGHUP, GUC_UNIT_MS,
+							check_lease_ttl, NULL, NULL);
 	memcpy(refused, found, sizeof(refused));	/* defaults passed the checks just now */
 #if PG_VERSION_NUM >= 150000
 	MarkGUCPrefixReserved("snowflake");

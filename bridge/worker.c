@@ -5,6 +5,9 @@
  * 7; SQL's own advisory locks have classes 1 and 2). DISCARD ALL and pg_advisory_unlock_all() drop it without a
  * word, so each use asks the lock table whether it is still held. The lease keeps sessions apart for speed and
  * order; that no id repeats rests on the slots alone.
+ *
+ * Where worker ids come from another server, all sessions make ids as the worker that the lease keeper has published, and
+ * look at that lease for each id: before, whether it is valid, and after, whether it still is the one that is published.
  */
 #include "bridge.h"
 
@@ -18,6 +21,9 @@
 static int	leased = -1;			/* the worker leased last, whether or not still held */
 static int	shown = -1;				/* the fixed worker that sf_show_worker() showed last */
 static LOCALLOCK *lease = NULL; /* the lock table's entry for the lease taken last */
+static int	shown = -1;				/* the worker that sf_show_worker() showed last */
+static SfGrant grant;			/* the lease from another server, as this session saw it last */
+static uint64 grant_number = PG_UINT64_MAX;
 
 static LOCKTAG
 lease_tag(int worker)
@@ -89,18 +95,85 @@ sf_leave_worker(void)
 	return let_go(worker, ExclusiveLock);
 }
 
+/* Looks at what the lease keeper has published; false when that is no valid lease. */
+static bool
+look_at_grant(void)
+{
+	if (unlikely(sf_lease == NULL))
+		sf_attach_lease();
+	if (unlikely(pg_atomic_read_u64(&sf_lease->published) != grant_number))
+		grant_number = sf_read_grant(&grant);
+	return grant.worker >= 0 && sf_boot_ns() < grant.valid_ns;
+}
+
+/* Whether the lease that the last id was made under is still the one that is published: only then it may be used. */
+bool
+sf_lease_stands(void)
+{
+	pg_memory_barrier();		/* the slot was moved before the lease is looked at */
+	return pg_atomic_read_u64(&sf_lease->published) == grant_number;
+}
+
+/* The time before which ids lie that are made under the lease, Unix milliseconds; an error when the clock has passed it. */
+int64
+sf_leased_until_ms(int64 now_ns)
+{
+	if (now_ns / NS_PER_MS >= grant.until_ms)
+		sf_raise_no_lease(psprintf("they are leased for ids before %s, and the clock reads %s", sf_format_ms(grant.until_ms),
+								   sf_format_ms(now_ns / NS_PER_MS)));
+	return grant.until_ms;
+}
+
+/* Why the lease that was looked at cannot be used. */
+static const char *
+no_grant_reason(void)
+{
+	if (grant.worker < 0)
+		return grant.reason;
+	return psprintf("the lease of worker %d has ended, and the lease keeper has not renewed it%s%s", grant.worker,
+					grant.reason[0] ? "; " : "", grant.reason);
+}
+
+/* The worker leased from another server; an error when there is none, or not the one that is fixed. */
+static int
+settle_grant(void)
+{
+	if (unlikely(!look_at_grant()))
+		sf_raise_no_lease(no_grant_reason());
+	if (unlikely(sf_worker_id >= 0 && sf_worker_id != grant.worker))
+		sf_raise_no_lease(psprintf("snowflake.worker_id is %d here, and the lease of this server is of worker %d", sf_worker_id,
+								   grant.worker));
+	if (unlikely(leased >= 0))
+		sf_leave_worker();
+	return grant.worker;
+}
+
+/* What snowflake_status() says of the lease from another server; NULL where worker ids come from this one. */
+char *
+sf_lease_state(void)
+{
+	if (!sf_has_arbiter())
+		return NULL;
+	if (!look_at_grant())
+		return pstrdup(no_grant_reason());
+	return psprintf("worker %d for ids before %s%s%s", grant.worker, sf_format_ms(grant.until_ms), grant.reason[0] ? "; " : "",
+					grant.reason);
+}
+
 /*
- * Lets others see which fixed worker this session uses, by a shared lock on it: snowflake_workers shows it, and
- * nobody leases it meanwhile. Ids do not depend on it, so it is no error when somebody leases the worker already.
+ * Lets others see which worker this session uses that is fixed or leased from another server, by a shared lock on it:
+ * snowflake_workers shows it, and nobody leases it meanwhile. Ids do not depend on it, so it is no error when somebody
+ * leases the worker already.
  */
 void
 sf_show_worker(void)
 {
-	LOCKTAG		tag = lease_tag(sf_worker_id);
+	int			worker = sf_has_arbiter() ? grant.worker : sf_worker_id;
+	LOCKTAG		tag = lease_tag(worker);
 
-	if (shown != sf_worker_id)
+	if (shown != worker)
 		let_go(shown, ShareLock);
-	shown = sf_worker_id;
+	shown = worker;
 	if (shown >= 0 && !holds(shown, ShareLock))
 		(void) LockAcquire(&tag, ShareLock, true, true);
 }
@@ -109,6 +182,13 @@ sf_show_worker(void)
 int
 sf_current_worker(const char **source)
 {
+	if (sf_has_arbiter())
+	{
+		bool		valid = look_at_grant();
+
+		*source = valid ? "lease" : "none";
+		return valid ? grant.worker : -1;
+	}
 	if (sf_worker_id >= 0)
 	{
 		*source = "setting";
@@ -157,6 +237,8 @@ take_lease(void)
 int
 sf_settle_worker(void)
 {
+	if (unlikely(sf_has_arbiter()))
+		return settle_grant();
 	if (sf_worker_id >= 0)
 	{
 		if (unlikely(leased >= 0))

@@ -43,7 +43,7 @@ var contract = []function{
 
 	{"snowflake_status", "OUT worker_id integer, OUT worker_source text, OUT epoch timestamp with time zone, " +
 		"OUT last_id_at timestamp with time zone, OUT reserved_until timestamp with time zone, OUT clock_behind interval, " +
-		"OUT exhausted_at timestamp with time zone, OUT version text", "record", "volatile, parallel restricted", nil},
+		"OUT exhausted_at timestamp with time zone, OUT version text, OUT lease_state text", "record", "volatile, parallel restricted", nil},
 	{"snowflake_stats", "OUT sequence_waits bigint, OUT clock_waits bigint, OUT clock_refusals bigint, " +
 		"OUT leases_taken bigint, OUT leases_lost bigint", "record", "volatile, parallel safe", nil},
 	{"snowflake_worker_times", "worker_id integer, OUT leased_at timestamp with time zone, OUT last_id_at timestamp with time zone",
