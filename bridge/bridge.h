@@ -34,7 +34,8 @@ extern int	sf_range_low;			/* the worker ids that leases may use */
 extern int	sf_range_high;
 extern int64 sf_epoch_ms;			/* Unix milliseconds */
 extern int	sf_clock_tolerance_ms;
-extern char *sf_lease_conninfo;	/* empty: leases come from this server */
+extern const char *sf_lease_conninfo;	/* empty: leases come from this server */
+extern PGDLLEXPORT const char *snowflake_lease_conninfo(void);
 extern void sf_define_settings(void);
 
 /* How far a clock may be behind and still be waited for, nanoseconds. */

@@ -47,6 +47,8 @@ extern char **environ;
 /* Made once in the postmaster: its children have it, after a crash as well; a copy of the data directory has not. */
 static char identity[2 * IDENTITY_BYTES + 1];
 
+static const char *(*lease_conninfo) (void);	/* the setting, in the main library */
+
 static SfGrant published = {.worker = -1};
 
 /* Registers the worker, and loads the main library for all processes. */
@@ -60,7 +62,7 @@ _PG_init(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake_keeper must be loaded by shared_preload_libraries")));
-	load_file("$libdir/snowflake", false);
+	lease_conninfo = (const char *(*) (void)) load_external_function("$libdir/snowflake", "snowflake_lease_conninfo", true, NULL);
 
 	if (!pg_strong_random(random, sizeof(random)))
 		ereport(ERROR,
@@ -123,7 +125,7 @@ configure(void)
 	if (worker >= 0)
 		settings.low = settings.high = worker;
 	settings.ttl_ms = atoi(GetConfigOption("snowflake.lease_ttl", false, false));
-	kpConfigure((char *) GetConfigOption("snowflake.lease_conninfo", false, false), &settings, read_clock());
+	kpConfigure((char *) lease_conninfo(), &settings, read_clock());
 }
 
 /* Leaves one line in the log for each change of what is held, or of why it is not. */

@@ -26,10 +26,11 @@ int			sf_range_low = 0;
 int			sf_range_high = SF_WORKERS - 1;
 int64		sf_epoch_ms = 0;
 int			sf_clock_tolerance_ms = 100;
-char	   *sf_lease_conninfo = "";
+const char *sf_lease_conninfo = "";
 
 static char *range_text;
 static char *epoch_text;
+static char *no_conninfo;		/* always empty, see check_lease_conninfo() */
 static int	lease_ttl_ms;			/* the lease keeper reads it by its name */
 
 /* Which setting an invalid placeholder was given for, and what was given; name is NULL when there was none. */
@@ -212,6 +213,46 @@ check_lease_ttl(int *value, void **extra, GucSource source)
 	return true;
 }
 
+/*
+ * The value itself goes into extra, and what the server takes for the value is empty, always: at a reload it would
+ * write one that has changed into its log, the password with it.
+ */
+static bool
+check_lease_conninfo(char **value, void **extra, GucSource source)
+{
+	size_t		size = strlen(*value) + 1;
+
+#if PG_VERSION_NUM >= 160000
+	*extra = guc_malloc(LOG, size);
+#else
+	*extra = malloc(size);
+#endif
+	if (*extra == NULL)
+		return false;
+	memcpy(*extra, *value, size);
+	explicit_bzero(*value, size);
+	return true;
+}
+
+static void
+assign_lease_conninfo(const char *value, void *extra)
+{
+	sf_lease_conninfo = extra;
+}
+
+static const char *
+show_lease_conninfo(void)
+{
+	return sf_lease_conninfo;
+}
+
+/* For the lease keeper, which is another library. */
+const char *
+snowflake_lease_conninfo(void)
+{
+	return sf_lease_conninfo;
+}
+
 static bool
 check_range(char **value, void **extra, GucSource source)
 {
@@ -347,8 +388,8 @@ sf_define_settings(void)
 	DefineCustomStringVariable("snowflake.lease_conninfo",
 							   "Connection string of the PostgreSQL that lends worker ids to several servers.",
 							   "If empty, worker ids are leased from this server.",
-							   &sf_lease_conninfo, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY,
-							   NULL, NULL, NULL);
+							   &no_conninfo, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY,
+							   check_lease_conninfo, assign_lease_conninfo, show_lease_conninfo);
 	DefineCustomIntVariable("snowflake.lease_ttl",
 							"How long a lease from another server lasts unless it is renewed.",
 							NULL,

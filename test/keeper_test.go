@@ -75,7 +75,8 @@ func refuses(t testing.TB, c *pgx.Conn, limit time.Duration, text string) {
 	}, func() string { return fmt.Sprint(err, sqlError(err).Detail) })
 }
 
-func keeperPID(t testing.TB, c *pgx.Conn, node *cluster.Node) string {
+// keeperPID is the process of a server's lease keeper.
+func keeperPID(t testing.TB, node *cluster.Node) string {
 	t.Helper()
 	return strings.TrimSpace(run(t, node, "sh", "-c",
 		fmt.Sprintf("grep -l 'lease keeper' $(grep -l '^PPid:[[:space:]]*%d$' /proc/[0-9]*/status | sed 's/status/cmdline/') | cut -d / -f 3",
@@ -179,7 +180,8 @@ func TestWhatIsWrongWithTheArbiterIsSaid(t *testing.T) {
 	const secret = "s3cret/pass"
 	arbiterNode, conninfo := newArbiter(t)
 	admin := arbiterNode.Connect(t, "postgres")
-	exec(t, admin, "CREATE ROLE lessee LOGIN PASSWORD '"+secret+"' IN ROLE snowflake_keeper; CREATE ROLE stranger LOGIN; CREATE DATABASE nothing")
+	exec(t, admin, "CREATE ROLE lessee LOGIN PASSWORD '"+secret+"' IN ROLE snowflake_keeper; CREATE ROLE stranger LOGIN")
+	exec(t, admin, "CREATE DATABASE nothing")
 	run(t, arbiterNode, "sh", "-c", "echo 'host all lessee all scram-sha-256' | cat - pgdata/pg_hba.conf >hba && cat hba >pgdata/pg_hba.conf")
 	arbiterNode.Reload(t)
 	asLessee := strings.Replace(conninfo, "user=postgres", "user=lessee", 1)
@@ -254,7 +256,7 @@ func TestKeeperProcess(t *testing.T) {
 		t.Errorf("the postmaster has %d threads", n)
 	}
 	var process int
-	fmt.Sscan(keeperPID(t, c, node), &process)
+	fmt.Sscan(keeperPID(t, node), &process)
 	threads := threadsOf(t, node, process)
 	if len(threads) < 2 || len(threads) > 12 {
 		t.Errorf("the keeper has %d threads", len(threads))
@@ -270,13 +272,13 @@ func TestKeeperProcess(t *testing.T) {
 
 	id := one[int64](t, c, "SELECT snowflake_next()")
 	exec(t, c, fmt.Sprintf("SELECT pg_terminate_backend(%d)", process))
-	within(t, 10*time.Second, "a new keeper", func() bool { p := keeperPID(t, c, node); return p != "" && p != fmt.Sprint(process) },
+	within(t, 10*time.Second, "a new keeper", func() bool { p := keeperPID(t, node); return p != "" && p != fmt.Sprint(process) },
 		func() string { return "" })
 	makesIDs(t, c, 2*leaseTTL, "after the keeper was terminated")
 	wantRising(t, "over the end of the keeper", []int64{id, one[int64](t, c, "SELECT snowflake_next()")})
 
 	// Stopped for longer than the lease: ids stop while it is still held, and come again.
-	fmt.Sscan(keeperPID(t, c, node), &process)
+	fmt.Sscan(keeperPID(t, node), &process)
 	run(t, node, "kill", "-STOP", fmt.Sprint(process))
 	started := time.Now()
 	refuses(t, c, leaseTTL, "the lease of worker 3 has ended, and the lease keeper has not renewed it")
