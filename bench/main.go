@@ -32,15 +32,19 @@ type sizes struct {
 	visits     int           // sessions that come, call once and go, in a round
 	idlers     int           // sessions that do nothing
 	idleFor    time.Duration // for so long
+	lessees    int           // servers that lease from one arbiter
+	renewFor   time.Duration // for so long, once all have a lease
 }
 
 var (
 	full = sizes{rounds: 7, bursts: 400, markRounds: 21, million: 1_000_000, stored: 10_000_000,
-		crowds: []int{1, 2, 8, 32, 128}, residents: []int{1, 100, 500}, visits: 50, idlers: 200, idleFor: 30 * time.Second}
+		crowds: []int{1, 2, 8, 32, 128}, residents: []int{1, 100, 500}, visits: 50, idlers: 200, idleFor: 30 * time.Second,
+		lessees: 1000, renewFor: 30 * time.Second}
 
 	// quick shows that everything works; its numbers mean little.
 	quick = sizes{rounds: 5, bursts: 20, markRounds: 5, million: 50_000, stored: 200_000,
-		crowds: []int{1, 2, 8, 32, 128}, residents: []int{1, 10, 100}, visits: 5, idlers: 10, idleFor: time.Second}
+		crowds: []int{1, 2, 8, 32, 128}, residents: []int{1, 10, 100}, visits: 5, idlers: 10, idleFor: time.Second,
+		lessees: 50, renewFor: 3 * time.Second}
 )
 
 // measurement is one section of the page.
@@ -62,6 +66,7 @@ var measurements = []measurement{
 	{"memory", "Memory and threads", howMemory, measureMemory},
 	{"idle", "Idle sessions", howIdle, measureIdle},
 	{"mark", "What the durable mark costs", howMark, measureMark},
+	{"keeper", "A thousand servers and their arbiter", howKeeper, measureKeeper},
 }
 
 func main() {

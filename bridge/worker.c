@@ -19,7 +19,6 @@
 #define LEASE_CLASS 7
 
 static int	leased = -1;			/* the worker leased last, whether or not still held */
-static int	shown = -1;				/* the fixed worker that sf_show_worker() showed last */
 static LOCALLOCK *lease = NULL; /* the lock table's entry for the lease taken last */
 static int	shown = -1;				/* the worker that sf_show_worker() showed last */
 static SfGrant grant;			/* the lease from another server, as this session saw it last */

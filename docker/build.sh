@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # inputs lists the files that an image depends on: what .dockerignore lets through, and how it is built.
 inputs() {
     shopt -s nullglob
-    find .dockerignore Makefile go.mod go.sum ./*.json ./*.c ./*.h bridge engine ext gen test/variants docker/Dockerfile \
+    find .dockerignore Makefile go.mod go.sum ./*.json ./*.c ./*.h bridge engine ext gen keeper test/variants docker/Dockerfile \
         docker/Dockerfile.test docker/entrypoint.sh -type f \
         ! -name '*_test.go' ! -name '*.[ao]' ! -name '*.bc' ! -name '*.so'
 }
@@ -44,6 +44,7 @@ suite=${2:-$(suite_of "$pg")} || die "no Debian suite is known for PostgreSQL $p
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 snapshot "$tree"
+copy_modules "$tree"
 repository=$PWD
 cd "$tree"
 image=snowflake-test:pg$pg-$(fingerprint)

@@ -12,7 +12,8 @@ image=snowflake-package:$suite
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 cp -rp --parents CHANGELOG.md LICENSE META.json Makefile README.md bridge.c bridge debian docker docs engine ext gen go.mod \
-    test/expected test/sql "$tree"
+    go.sum keeper test/expected test/sql "$tree"
+copy_modules "$tree"
 find "$tree" \( -name '*.[ao]' -o -name '*.bc' -o -name '*.so' -o -name '*_test.go' \) -delete
 
 # build_image NAME ARGUMENTS... builds from the tree and forgets the image that had the name before.

@@ -236,6 +236,42 @@ func TestWhatIsWrongWithTheArbiterIsSaid(t *testing.T) {
 	}
 }
 
+// A clock far ahead of the arbiter's makes no ids, nor one that is behind the last id of the worker's former holder.
+func TestClocksOfServersDiffer(t *testing.T) {
+	_, conninfo := newArbiter(t)
+	start := func(name string) (*cluster.Node, *pgx.Conn) {
+		node := backend.Start(t, cluster.Config{Name: name, FakeClock: true, Settings: map[string]string{
+			"shared_preload_libraries": "snowflake_keeper", "snowflake.worker_id": "4",
+			"snowflake.lease_ttl": fmt.Sprintf("%dms", leaseTTL.Milliseconds()), "snowflake.clock_tolerance": "0",
+		}})
+		return node, node.Connect(t, newDatabase(t, node))
+	}
+	lease := func(node *cluster.Node) {
+		node.Set(t, map[string]string{"snowflake.lease_conninfo": conninfo})
+		node.Reload(t)
+	}
+	a, onA := start("a")
+	b, onB := start("b")
+	lease(a)
+	onA = a.Connect(t, onA.Config().Database)
+	makesIDs(t, onA, 10*time.Second, "on a")
+	a.SetClock(t, time.Minute)
+	refuses(t, onA, 0, "") // at once, whatever the keeper has seen of it
+	refuses(t, onA, leaseTTL, "the clock of this server is ahead of the arbiter's by more than snowflake.lease_ttl allows")
+	a.SetClock(t, 0)
+	makesIDs(t, onA, leaseTTL, "when the clock is right again")
+
+	last := one[int64](t, onA, "SELECT snowflake_next()")
+	a.Stop(t, cluster.Fast)
+	b.SetClock(t, -10*time.Second)
+	lease(b)
+	onB = b.Connect(t, onB.Config().Database)
+	refuses(t, onB, 10*time.Second, "up to which another server could make ids as worker 4")
+	b.SetClock(t, 0)
+	makesIDs(t, onB, leaseTTL, "when the clock has passed it")
+	wantRising(t, "from a to b", []int64{last, one[int64](t, onB, "SELECT snowflake_next()")})
+}
+
 // Without the keeper there are no ids, and the reason is said.
 func TestLeaseWithoutTheKeeper(t *testing.T) {
 	node := backend.Start(t, cluster.Config{Settings: map[string]string{"snowflake.lease_conninfo": "host=x"}})

@@ -17,6 +17,9 @@ import (
 
 // What each page promises, beyond the results that it prints.
 var pageChecks = map[string]pageCheck{
+	"arbiter.md": {
+		before: map[string]func(*pageRun){"arbiter": lendOne},
+	},
 	"backfill.md": {
 		before: map[string]func(*pageRun){"fill": disturbBackfill},
 		after:  checkBackfill,
@@ -43,6 +46,12 @@ var pageChecks = map[string]pageCheck{
 	"retention.md": {
 		before: map[string]func(*pageRun){"more": addReadings, "costs": checkRetention},
 	},
+}
+
+// lendOne makes the page's database an arbiter that has lent one worker.
+func lendOne(r *pageRun) {
+	setUpArbiter(r, r.node, recipesDatabase)
+	r.maintainIn(recipesDatabase, `SELECT * FROM snowflake_arbiter.ask(0, 'an id', 'db1:5432', 1, 30000, 0, 5, 5, 0, 0)`)
 }
 
 // inBackground runs a statement in a session of its own; the channel gives its error.

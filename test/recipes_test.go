@@ -124,7 +124,12 @@ func (r *pageRun) freshDatabase() {
 // maintain runs statements in another database.
 func (r *pageRun) maintain(statements ...string) {
 	r.Helper()
-	session := r.connect("postgres")
+	r.maintainIn("postgres", statements...)
+}
+
+func (r *pageRun) maintainIn(database string, statements ...string) {
+	r.Helper()
+	session := r.connect(database)
 	defer session.Close(r.ctx)
 	for _, statement := range statements {
 		session.must(r, statement)

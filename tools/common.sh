@@ -90,3 +90,16 @@ build_and_install() {
     sudo make $install PG_CONFIG=$PG_CONFIG GO=$GO"
     fi
 }
+
+# copy_modules DIR puts what the lease keeper is built of beyond the standard library into DIR/modules, in the form of a
+# module proxy: so a build there downloads nothing.
+copy_modules() {
+    local module cache
+    mkdir -p "$1/modules"
+    "${GO:-go}" mod download github.com/jackc/pgx/v5
+    cache=$("${GO:-go}" env GOMODCACHE)/cache/download
+    for module in $("${GO:-go}" list -tags netgo,osusergo -deps -f '{{with .Module}}{{with .Version}}{{$.Module.Path}}/@v/{{.}}{{end}}{{end}}' \
+        ./keeper/process | sort -u); do
+        (cd "$cache" && cp -p --parents "$module".info "$module".mod "$module".zip -t "$1/modules")
+    done
+}

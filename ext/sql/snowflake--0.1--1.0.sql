@@ -35,10 +35,10 @@ REVOKE ALL ON FUNCTION @extschema@.snowflake_reset_mark(timestamptz) FROM PUBLIC
 
 CREATE FUNCTION @extschema@.snowflake_status(OUT worker_id integer, OUT worker_source text, OUT epoch timestamptz,
     OUT last_id_at timestamptz, OUT reserved_until timestamptz, OUT clock_behind interval, OUT exhausted_at timestamptz,
-    OUT version text)
+    OUT version text, OUT lease_state text)
 LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'snowflake_status';
 COMMENT ON FUNCTION @extschema@.snowflake_status() IS
-'one row: this session''s worker id and where it comes from, the epoch, the worker''s last id, the durable mark, how far the clock is behind, when the time bits end, the library''s version';
+'one row: this session''s worker id and where it comes from, the epoch, the worker''s last id, the durable mark, how far the clock is behind, when the time bits end, the library''s version, and, where worker ids come from another server, what became of the lease';
 
 CREATE FUNCTION @extschema@.snowflake_stats(OUT sequence_waits bigint, OUT clock_waits bigint, OUT clock_refusals bigint,
     OUT leases_taken bigint, OUT leases_lost bigint)

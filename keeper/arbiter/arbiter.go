@@ -132,6 +132,3 @@ func (c *Client) clean(text string) string {
 	}
 	return strings.Join(strings.Fields(text), " ")
 }
-
-// String shows nothing of the connection string.
-func (c *Client) String() string { return fmt.Sprintf("arbiter.Client(connected %t)", c.conn != nil) }

@@ -112,7 +112,12 @@ func kpConfigure(conninfo *C.char, settings *C.SfKeeperSettings, clock C.SfClock
 //
 //export kpStep
 func kpStep(clock C.SfClock, step *C.SfKeeperStep) (code C.int32_t) {
-	defer recovered(&code)
+	defer func() {
+		if r := recover(); r != nil {
+			code = C.SF_PANIC
+			say(step, fmt.Sprint(r))
+		}
+	}()
 	p, now := &process, clockAt(clock)
 	step.grant.worker = -1
 	if p.conninfo == "" {
