@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
@@ -59,7 +60,7 @@ __wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	uintptr_t	end = TYPEALIGN(sysconf(_SC_PAGESIZE), (uintptr_t) __libc_stack_end);
 	struct rlimit limit;
 
-	if (gettid() != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0)
+	if (syscall(SYS_gettid) != getpid() || getrlimit(RLIMIT_STACK, &limit) != 0)
 		return __real_pthread_getattr_np(thread, attr);
 	limit.rlim_cur = Min(limit.rlim_cur, MAIN_STACK_BYTES);
 	return pthread_attr_setstack(attr, (void *) (end - limit.rlim_cur), limit.rlim_cur);
