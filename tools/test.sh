@@ -88,8 +88,7 @@ integrate_on() {
     fi
 }
 
-# sum_up OUTPUT MAJOR SUITE BACKEND SECONDS adds a row to the table, and why tests were skipped. A reason is the line
-# that go test prints before the name.
+# sum_up OUTPUT MAJOR SUITE BACKEND SECONDS adds a row to the table, and why tests were skipped: what each said last.
 sum_up() {
     local run passed skipped
     run=$(grep -cE '^--- (PASS|FAIL|SKIP)' "$1" || true)
@@ -97,7 +96,10 @@ sum_up() {
     skipped=$(grep -c '^--- SKIP' "$1" || true)
     printf '%-5s  %-9s  %-7s  %5d  %6d  %6d  %7d  %7s\n' "$2" "$3" "$4" "$run" "$passed" $((run - passed - skipped)) \
         "$skipped" "$(printf '%d:%02d' $(($5 / 60)) $(($5 % 60)))" >>"$results/rows"
-    sed -nE "/^ *--- SKIP/{s/^ *--- SKIP: ([^ ]*).*/\1/;G;s/\n */: /;s/^/skipped on $2 $4: /;p};h" "$1" >>"$results/skips"
+    awk -v where="$2 $4" '
+        /^=== (RUN|NAME)/ { name = $3 }
+        /^ +[a-z_0-9]+\.go:[0-9]+: / { sub(/^ +/, ""); said[name] = $0 }
+        /^ *--- SKIP/ { print "skipped on " where ": " $3 ": " said[$3] }' "$1" >>"$results/skips"
 }
 
 # leave_room_for JOBS waits until fewer than so many parts run.
