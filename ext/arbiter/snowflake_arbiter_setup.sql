@@ -81,15 +81,15 @@ BEGIN
 
     -- After a failover the last grants may be forgotten: for as long as one can last, and a tenth more, none is made.
     incarnation := snowflake_arbiter.incarnation();
+    clock_ms := floor(extract(epoch FROM clock_timestamp()) * 1000);
     SELECT * INTO STRICT arbiter FROM snowflake_arbiter.lease l WHERE l.worker = -1;
     IF arbiter.holder <> incarnation THEN
         UPDATE snowflake_arbiter.lease l
         SET holder = incarnation,
-            until_ms = floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + l.max_ttl_ms + l.max_ttl_ms / 10
+            until_ms = clock_ms + l.max_ttl_ms + l.max_ttl_ms / 10
         WHERE l.worker = -1 AND l.holder <> incarnation;
         SELECT * INTO STRICT arbiter FROM snowflake_arbiter.lease l WHERE l.worker = -1;
     END IF;
-    clock_ms := floor(extract(epoch FROM clock_timestamp()) * 1000);
 
     IF ask.ttl_ms > arbiter.max_ttl_ms THEN
         outcome := ttl_too_long;
