@@ -152,16 +152,13 @@ func (b *bench) usage(ctx context.Context, conn *pgx.Conn, node *cluster.Node) (
 	if err = conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").Scan(&u.wal); err != nil {
 		return u, err
 	}
-	out, err := node.Exec(ctx, "sh", "-c", fmt.Sprintf(`getconf CLK_TCK
-		cat $(grep -l "^PPid:[[:space:]]*%d$" /proc/[0-9]*/status | sed 's/status/stat/')`, node.PostmasterPID(&b.main)))
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	ticks, _ := strconv.ParseFloat(lines[0], 64)
-	for _, line := range lines[1:] {
-		fields := strings.Fields(line[strings.LastIndex(line, ")")+1:])
-		for _, field := range fields[11:13] { // user and system time
-			n, _ := strconv.ParseFloat(field, 64)
-			u.cpu += n / ticks
-		}
+	// Nanoseconds on a processor; the times in stat count in hundredths of a second, too few for a thousand processes.
+	out, err := node.Exec(ctx, "sh", "-c", fmt.Sprintf(
+		`cat $(grep -l "^PPid:[[:space:]]*%d$" /proc/[0-9]*/status 2>/dev/null | sed 's/status/schedstat/')`, node.PostmasterPID(&b.main)))
+	for line := range strings.Lines(out) {
+		ns, _, _ := strings.Cut(line, " ")
+		n, _ := strconv.ParseFloat(ns, 64)
+		u.cpu += n / 1e9
 	}
 	return u, err
 }

@@ -84,7 +84,11 @@ func keeperPID(t testing.TB, node *cluster.Node) string {
 }
 
 func TestServersLeaseDifferentWorkers(t *testing.T) {
-	_, conninfo := newArbiter(t)
+	arbiterNode, conninfo := newArbiter(t)
+	config, err := pgx.ParseConfig(conninfo)
+	if err != nil {
+		t.Fatal(err)
+	}
 	settings := map[string]string{"snowflake.worker_range": "7-8"}
 	a, b := lessee(t, "a", conninfo, settings), lessee(t, "b", conninfo, settings)
 	onA, onB := a.Connect(t, newDatabase(t, a)), b.Connect(t, newDatabase(t, b))
@@ -119,7 +123,15 @@ func TestServersLeaseDifferentWorkers(t *testing.T) {
 	onC := c.Connect(t, newDatabase(t, c))
 	refuses(t, onC, 10*time.Second, "all 2 worker ids of 7-8 are held by other servers")
 	last := one[int64](t, onA, "SELECT snowflake_next()")
+	c.Stop(t, cluster.Fast) // so that nobody takes the worker before it is looked at
 	a.Stop(t, cluster.Fast)
+	if left := one[string](t, arbiterNode.Connect(t, config.Database), `SELECT held || ' ' || until FROM snowflake_arbiter.leases
+		WHERE worker = $1`, worker); left != one[string](t, onB, "SELECT 'false ' || (snowflake_timestamp($1) + interval '1 ms')", last) {
+		t.Errorf("the arbiter has %s of worker %d after its last id of %s", left, worker,
+			one[string](t, onB, "SELECT snowflake_timestamp($1)::text", last))
+	}
+	c.Start(t)
+	onC = c.Connect(t, onC.Config().Database)
 	if got := makesIDs(t, onC, leaseTTL, "on c"); got != worker {
 		t.Errorf("c has worker %d, a had %d", got, worker)
 	}
