@@ -7,8 +7,6 @@
  */
 #include "bridge.h"
 
-#include <time.h>
-
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -17,21 +15,10 @@
 #include "utils/wait_event.h"
 #endif
 
-#define NS_PER_SECOND INT64CONST(1000000000)
 #define MS_PER_SECOND 1000
 
 static uint64 last_slot_value = 0;	/* of this session's last id */
 static int	last_worker = -1;		/* who made it */
-
-/* The clock, in Unix nanoseconds, read through the C library so that a faked clock reaches it. */
-int64
-sf_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
-}
 
 /*
  * By how many nanoseconds a slot stands ahead of the clock; not more than 0 when it does not. The clock counts as it
@@ -105,7 +92,7 @@ report_step(const SfRequest *request, int64 behind_ns)
 }
 
 /* Acts on an answer that is not an id: returns when it is time to ask again, else raises the error. */
-static void
+static pg_noinline void
 act(const SfRun *run, const SfRequest *request, Oid function)
 {
 	SfCounters *counters = &sf_shared->counters;
@@ -161,7 +148,7 @@ prepare(void)
  * session's last id is further ahead of the clock than would be waited for, its order is given up with a warning:
  * a clock that ran ahead must not stop the session.
  */
-static uint64
+static pg_noinline uint64
 floor_of_new_worker(const SfRequest *request)
 {
 	int64		ahead_ns = sf_slot_ahead_ns(&last_slot_value);

@@ -52,28 +52,36 @@ acquire(int worker)
  * for another lock, and has no owner until then. So it is in PostgreSQL 13 to 18 (RemoveLocalLock and dynahash.c).
  */
 static inline bool
-entry_holds(const LOCKTAG *tag, LOCKMODE mode)
+entry_holds(int worker, LOCKMODE mode)
 {
 #if PG_VERSION_NUM < 190000
-	return lease != NULL && lease->numLockOwners > 0 && lease->nLocks > 0 && lease->tag.mode == mode &&
-		memcmp(&lease->tag.lock, tag, sizeof(LOCKTAG)) == 0;
+	if (lease == NULL || lease->numLockOwners == 0 || lease->nLocks == 0 || lease->tag.mode != mode)
+		return false;
+	return lease->tag.lock.locktag_type == LOCKTAG_ADVISORY && lease->tag.lock.locktag_field1 == InvalidOid &&
+		lease->tag.lock.locktag_field2 == LEASE_KEY && lease->tag.lock.locktag_field3 == worker &&
+		lease->tag.lock.locktag_field4 == LEASE_CLASS;
 #else
 	return false;
 #endif
 }
 
-static bool
-holds(int worker, LOCKMODE mode)
+/* Whether the lock is held, by looking for it. */
+static pg_noinline bool
+table_holds(int worker, LOCKMODE mode)
 {
 	LOCKTAG		tag = lease_tag(worker);
 
-	if (likely(entry_holds(&tag, mode)))
-		return true;
 #if PG_VERSION_NUM >= 170000
 	return LockHeldByMe(&tag, mode, false);
 #else
 	return LockHeldByMe(&tag, mode);
 #endif
+}
+
+static inline bool
+holds(int worker, LOCKMODE mode)
+{
+	return likely(entry_holds(worker, mode)) || table_holds(worker, mode);
 }
 
 static bool
@@ -210,7 +218,7 @@ stands_ahead(int worker)
 }
 
 /* Leases the lowest free worker of the range whose slot is not ahead of the clock; an error when there is none. */
-static int
+static pg_noinline int
 take_lease(void)
 {
 	int			ahead = 0;
@@ -222,7 +230,7 @@ take_lease(void)
 		else if (acquire(worker))
 		{
 			pg_atomic_fetch_add_u64(&sf_shared->counters.leases_taken, 1);
-			pg_atomic_write_u32(&sf_shared->since[worker], sf_now_ns() / INT64CONST(1000000000));
+			pg_atomic_write_u32(&sf_shared->since[worker], sf_now_ns() / NS_PER_SECOND);
 			return worker;
 		}
 	}
