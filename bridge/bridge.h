@@ -106,6 +106,7 @@ extern void sf_publish_grant(const SfGrant *grant);
 
 /* worker.c: whose ids this session makes. */
 extern int	sf_settle_worker(void);
+extern int	sf_settle_grant(void);
 extern bool sf_leave_worker(void);
 extern void sf_show_worker(void);
 extern int	sf_current_worker(const char **source);

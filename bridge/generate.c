@@ -175,18 +175,21 @@ floor_of_new_worker(const SfRequest *request)
 void
 sf_generate(Oid function, int count, SfRun *run)
 {
+	bool		has_arbiter;
+
 	prepare();
+	has_arbiter = sf_has_arbiter();
 	for (;;)
 	{
 		SfRequest	request;
 		int			code;
 
-		request.worker = sf_settle_worker();
+		request.worker = unlikely(has_arbiter) ? sf_settle_grant() : sf_settle_worker();
 		request.now_ns = sf_now_ns();
 		request.epoch_ms = sf_epoch_ms;
 		request.tolerance_ns = sf_tolerance_ns();
 		request.limit_ms = sf_reserved_ms();
-		if (unlikely(sf_has_arbiter()))
+		if (unlikely(has_arbiter))
 			request.limit_ms = Min(request.limit_ms, sf_leased_until_ms(request.now_ns));
 		request.floor = last_slot_value;
 		request.count = count;
@@ -195,7 +198,7 @@ sf_generate(Oid function, int count, SfRun *run)
 		code = sfNext(sf_slot(request.worker), &request, run);
 		if (likely(code == SF_ISSUED))
 		{
-			if (unlikely(sf_has_arbiter()) && !sf_lease_stands())
+			if (unlikely(has_arbiter) && !sf_lease_stands())
 				continue;
 			last_slot_value = run->last;
 			last_worker = request.worker;

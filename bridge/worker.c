@@ -142,8 +142,8 @@ no_grant_reason(void)
 }
 
 /* The worker leased from another server; an error when there is none, or not the one that is fixed. */
-static int
-settle_grant(void)
+int
+sf_settle_grant(void)
 {
 	if (unlikely(!look_at_grant()))
 		sf_raise_no_lease(no_grant_reason());
@@ -244,8 +244,6 @@ take_lease(void)
 int
 sf_settle_worker(void)
 {
-	if (unlikely(sf_has_arbiter()))
-		return settle_grant();
 	if (sf_worker_id >= 0)
 	{
 		if (unlikely(leased >= 0))

@@ -48,6 +48,8 @@ func TestDebianPackage(t *testing.T) {
 	name := "postgresql-" + major + "-snowflake"
 	files := []string{
 		"/usr/lib/postgresql/" + major + "/lib/snowflake.so",
+		"/usr/lib/postgresql/" + major + "/lib/snowflake_keeper.so",
+		"/usr/share/postgresql/" + major + "/extension/snowflake_arbiter_setup.sql",
 		"/usr/share/postgresql/" + major + "/extension/snowflake.control",
 		"/usr/share/postgresql/" + major + "/extension/snowflake--1.0.sql",
 		"/usr/share/postgresql/" + major + "/extension/snowflake--0.1--1.0.sql",
