@@ -395,6 +395,8 @@ func TestSettingsInTheCatalog(t *testing.T) {
 		"snowflake.clock_tolerance superuser integer 100 ms from 0 to 60000",
 		"snowflake.lease_conninfo sighup string ",
 		"snowflake.lease_ttl sighup integer 30000 ms from 1000 to 3600000",
+		"snowflake.lease_conninfo sighup string ",
+		"snowflake.lease_ttl sighup integer 30000 ms from 1000 to 3600000",
 	}, column[string](t, c, `SELECT concat_ws(' ', name, context, vartype, boot_val, unit, 'from ' || min_val, 'to ' || max_val)
 		FROM pg_settings WHERE name LIKE 'snowflake.%' AND length(short_desc) > 10`))
 }
