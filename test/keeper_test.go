@@ -192,6 +192,7 @@ func TestWhatIsWrongWithTheArbiterIsSaid(t *testing.T) {
 	const secret = "s3cret/pass"
 	arbiterNode, conninfo := newArbiter(t)
 	admin := arbiterNode.Connect(t, "postgres")
+	exec(t, admin, "SET password_encryption = 'scram-sha-256'") // md5 was the default of 13
 	exec(t, admin, "CREATE ROLE lessee LOGIN PASSWORD '"+secret+"' IN ROLE snowflake_keeper; CREATE ROLE stranger LOGIN")
 	exec(t, admin, "CREATE DATABASE nothing")
 	run(t, arbiterNode, "sh", "-c", "echo 'host all lessee all scram-sha-256' | cat - pgdata/pg_hba.conf >hba && cat hba >pgdata/pg_hba.conf")
