@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,8 +93,18 @@ func (c *Client) connect(ctx context.Context) error {
 	return err
 }
 
-// explain puts an error into one line.
+// explain puts an error into one line; of several hosts it says what is wrong with each.
 func (c *Client) explain(err error) string {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		var texts []string
+		for _, err := range several.Unwrap() {
+			if text := c.explain(err); !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+		return strings.Join(texts, "; ")
+	}
 	var malformed *pgconn.ParseConfigError
 	var refusal *pgconn.PgError
 	var file *fs.PathError
