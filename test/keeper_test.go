@@ -410,3 +410,35 @@ func TestArbiterComesAndGoes(t *testing.T) {
 	newcomer.Reload(t)
 	makesIDs(t, newcomer.Connect(t, newDatabase(t, newcomer)), soon, "on a newcomer")
 }
+
+// Another arbiter is named while a request to the first has no answer yet. The answer comes later, and is nobody's any more.
+func TestArbiterIsChangedDuringARequest(t *testing.T) {
+	const ttl = 30 * time.Second // an answer is waited for for five
+	first := backend.Start(t, cluster.Config{Name: "first"})
+	firstDatabase := arbiterDatabase(t, first, ttl)
+	_, second := newArbiter(t)
+	blocker := first.Connect(t, firstDatabase)
+	exec(t, blocker, "BEGIN; LOCK TABLE snowflake_arbiter.lease")
+
+	node := lessee(t, "lessee", first.PeerConninfo(firstDatabase), map[string]string{"snowflake.lease_ttl": "30s"})
+	c := node.Connect(t, newDatabase(t, node))
+	watcher := first.Connect(t, "postgres")
+	within(t, soon, "a request that waits", func() bool {
+		return one[bool](t, watcher, `SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name = 'snowflake_keeper'
+			AND wait_event_type = 'Lock' AND clock_timestamp() - query_start < interval '1 second'`)
+	}, func() string { return leaseState(t, c) })
+	process := keeperPID(t, node)
+	node.Set(t, map[string]string{"snowflake.lease_conninfo": second, "snowflake.lease_ttl": "2s"})
+	node.Reload(t)
+	time.Sleep(2 * time.Second) // the keeper waits for one before it goes on without the answer
+	exec(t, blocker, "COMMIT")
+
+	c = node.Connect(t, c.Config().Database)
+	makesIDs(t, c, soon, "under the second arbiter")
+	within(t, soon, "the end of the session at the first", func() bool {
+		return one[bool](t, watcher, "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'snowflake_keeper'")
+	}, func() string { return "it is there still" })
+	if keeperPID(t, node) != process || strings.Contains(node.Log(t), "internal error") {
+		t.Error("the keeper failed")
+	}
+}

@@ -194,14 +194,22 @@ func (p *processState) leave(patience time.Duration, lastMs int64) {
 		select {
 		case <-p.answers:
 			p.answers = nil
-		case <-time.After(patience):
-			return // its goroutine has the connection
+		case <-time.After(patience): // its goroutine has the connection; the answer is nobody's any more
+			go closeAfter(p.answers, p.client)
+			p.answers = nil
+			return
 		}
 	}
 	if r, held := p.holder.Leave(lastMs); held {
 		carry(p.client, r, time.Until(deadline))
 	}
 	p.client.Close()
+}
+
+// closeAfter ends a connection when the request on it has been answered.
+func closeAfter(answers <-chan answer, client *arbiter.Client) {
+	<-answers
+	client.Close()
 }
 
 // kpRaise moves a worker's slot to where ids have times from floorMs on (gen.Raise).
