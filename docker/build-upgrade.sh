@@ -10,6 +10,6 @@ new=$(docker/build.sh "${2:?usage: build-upgrade.sh OLD NEW}" | tail -n 1)
 image=snowflake-test:pg$2-${new##*-}-from-pg$1-${old##*-}
 lock_builds
 if ! docker image inspect "$image" >/dev/null 2>&1; then
-    docker build --force-rm -f docker/Dockerfile.upgrade -t "$image" --build-arg "OLD=$old" --build-arg "NEW=$new" . >&2
+    build_image "$image" . -f docker/Dockerfile.upgrade --build-arg "OLD=$old" --build-arg "NEW=$new"
 fi
 echo "$image"

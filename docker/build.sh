@@ -23,16 +23,6 @@ fingerprint() {
         sha256sum | cut -c1-12
 }
 
-# build_image NAME ARGUMENTS... builds from the files here and forgets the image that had the name before.
-build_image() {
-    local name=$1 old
-    shift
-    old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
-    docker build --force-rm -t "$name" "$@" . >&2
-    [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
-        docker image rm "$old" >/dev/null 2>&1 || true
-}
-
 # remove_others IMAGE drops the test images of the same major that earlier trees left.
 remove_others() {
     docker image ls --format '{{.Repository}}:{{.Tag}}' snowflake-test | grep "^snowflake-test:pg$pg-" |
@@ -53,11 +43,11 @@ lock_builds
 if ! docker image inspect "$image" >/dev/null 2>&1; then
     "$repository/docker/base-image.sh" "$suite" >&2
     # With the same arguments each build goes on from what the one before has made.
-    common=(-f docker/Dockerfile --build-arg "SUITE=$suite" --build-arg "PG=$pg" --build-arg VARIANTS=1)
+    common=(. -f docker/Dockerfile --build-arg "SUITE=$suite" --build-arg "PG=$pg" --build-arg VARIANTS=1)
     build_image "snowflake-runtime:$pg" "${common[@]}" --target runtime
     build_image "snowflake-build:$pg" "${common[@]}" --target build
     build_image "snowflake:$pg" "${common[@]}"
-    build_image "$image" -f docker/Dockerfile.test \
+    build_image "$image" . -f docker/Dockerfile.test \
         --build-arg "BUILD=snowflake-build:$pg" --build-arg "RUNTIME=snowflake-runtime:$pg"
     remove_others "$image"
 fi

@@ -16,18 +16,9 @@ cp -rp --parents CHANGELOG.md LICENSE META.json Makefile README.md bridge.c brid
 copy_modules "$tree"
 find "$tree" \( -name '*.[ao]' -o -name '*.bc' -o -name '*.so' -o -name '*_test.go' \) -delete
 
-# build_image NAME ARGUMENTS... builds from the tree and forgets the image that had the name before.
-build_image() {
-    local name=$1 old
-    shift
-    old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
-    docker build --force-rm -t "$name" -f docker/Dockerfile.package --build-arg "SUITE=$suite" "$@" "$tree" >&2
-    [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
-        docker image rm "$old" >/dev/null 2>&1 || true
-}
-
 lock_builds
 docker/base-image.sh "$suite" >&2
-build_image "snowflake-package-build:$suite" --target build
-build_image "$image"
+common=("$tree" -f docker/Dockerfile.package --build-arg "SUITE=$suite")
+build_image "snowflake-package-build:$suite" "${common[@]}" --target build
+build_image "$image" "${common[@]}"
 echo "$image"

@@ -52,6 +52,16 @@ lock_builds() {
     flock 9
 }
 
+# build_image NAME ARGUMENTS... builds an image and forgets the one that had the name before. What is said goes to stderr.
+build_image() {
+    local name=$1 old
+    shift
+    old=$(docker image inspect -f '{{.Id}}' "$name" 2>/dev/null || true)
+    docker build --force-rm -t "$name" "$@" >&2
+    [ -z "$old" ] || [ "$old" = "$(docker image inspect -f '{{.Id}}' "$name")" ] ||
+        docker image rm "$old" >/dev/null 2>&1 || true
+}
+
 # server_has PROGRAM, server_has_headers: what of the server is there.
 server_has() { [ -x "$("$PG_CONFIG" --bindir 2>/dev/null)/$1" ]; }
 server_has_headers() { [ -f "$("$PG_CONFIG" --includedir-server 2>/dev/null)/postgres.h" ]; }
