@@ -16,7 +16,7 @@ FUZZ_TIME=5s # for each target
 
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
-touch "$results"/{report,rows,skips,lines}
+touch "$results"/{report,rows,skips,failures,lines}
 
 heading() { printf '\n== %s\n' "$*"; }
 passed() { echo "ran:     $*" >>"$results/report"; }
@@ -88,7 +88,8 @@ integrate_on() {
     fi
 }
 
-# sum_up OUTPUT MAJOR SUITE BACKEND SECONDS adds a row to the table, and why tests were skipped: what each said last.
+# sum_up OUTPUT MAJOR SUITE BACKEND SECONDS adds a row to the table, why tests were skipped: what each said last, and
+# what those that failed said, but for the logs of their servers.
 sum_up() {
     local run passed skipped
     run=$(grep -cE '^--- (PASS|FAIL|SKIP)' "$1" || true)
@@ -98,8 +99,10 @@ sum_up() {
         "$skipped" "$(printf '%d:%02d' $(($5 / 60)) $(($5 % 60)))" >>"$results/rows"
     awk -v where="$2 $4" '
         /^=== (RUN|NAME)/ { name = $3 }
-        /^ +[a-z_0-9]+\.go:[0-9]+: / { sub(/^ +/, ""); said[name] = $0 }
-        /^ *--- SKIP/ { print "skipped on " where ": " $3 ": " said[$3] }' "$1" >>"$results/skips"
+        /^ +[a-z_0-9]+\.go:[0-9]+: / { others = /: the log of server /; if (!others) { said[name] = $0; sub(/^ +/, "", said[name]) } }
+        /^    / && !/^ *---/ && !others && ++lines[name] <= 60 { all[name] = all[name] "\n" substr($0, 1, 400) }
+        /^ *--- SKIP/ { print "skipped on " where ": " $3 ": " said[$3] }
+        /^ *--- FAIL/ { print "failed on " where ": " $3 ":" all[$3] >>failures }' failures="$results/failures" "$1" >>"$results/skips"
 }
 
 # leave_room_for JOBS waits until fewer than so many parts run.
@@ -152,6 +155,7 @@ if [ -s "$results/rows" ]; then
     printf '\n%-5s  %-9s  %-7s  %5s  %6s  %6s  %7s  %7s\n' major suite backend run passed failed skipped minutes
     sort -n "$results/rows"
     echo
-    sort -n "$results/skips"
+    sort "$results/skips"
+    cat "$results/failures"
 fi
 ! grep -q '^FAILED' "$results/report"

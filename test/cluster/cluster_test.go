@@ -138,6 +138,26 @@ func TestStopAndCrash(t *testing.T) {
 	}
 }
 
+// recorder keeps what a failed test would say.
+type recorder struct {
+	*testing.T
+	said string
+}
+
+func (r *recorder) Fatalf(format string, args ...any) { r.said = fmt.Sprintf(format, args...) }
+
+// A step that fails says what the server was doing, since nobody can look later.
+func TestFailureShowsTheServer(t *testing.T) {
+	node := backend.Start(t, cluster.Config{})
+	r := &recorder{T: t}
+	node.Start(r) // it runs already
+	for _, part := range []string{"pg_ctl start", "its processes:", "checkpointer", "its log ends so:", "ready to accept connections"} {
+		if !strings.Contains(r.said, part) {
+			t.Errorf("a failure does not show %q: %s", part, r.said)
+		}
+	}
+}
+
 func TestStandby(t *testing.T) {
 	network := backend.NewNetwork(t)
 	primary := backend.Start(t, cluster.Config{Name: "primary", Network: network,

@@ -328,18 +328,29 @@ func (n *Node) must(t TB, argv ...string) string {
 	return out
 }
 
-// fatal ends the test with what failed and the end of the server's log.
+// fatal ends the test with what failed, what the server's processes do, and the end of its log.
 func (n *Node) fatal(t TB, what string, err error) {
 	t.Helper()
-	t.Fatalf("server %s: %s: %v\nits log ends so:\n%s", n.Name(), what, err, n.logTail())
+	t.Fatalf("server %s: %s: %v\nits processes:\n%sits log ends so:\n%s", n.Name(), what, err,
+		n.look("sh", "-c", processesScript), n.logTail())
 }
 
-func (n *Node) logTail() string {
+func (n *Node) logTail() string { return n.look("tail", "-n", "40", logFile) }
+
+// processesScript lists the postmaster and its children: id, state, the kernel's function where each waits, and title.
+const processesScript = `p=$(head -n 1 pgdata/postmaster.pid)
+for status in "/proc/$p/status" $(grep -l "^PPid:[[:space:]]*$p\$" /proc/[0-9]*/status 2>/dev/null); do
+	dir=${status%/status}
+	echo "${dir#/proc/}" "$(sed -n 's/^State:[[:space:]]*//p' "$status")" "$(cat "$dir/wchan")" "$(tr '\0' ' ' <"$dir/cmdline")"
+done`
+
+// look runs a program that shows how the server is, and returns what it printed, or why not.
+func (n *Node) look(argv ...string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	out, err := n.host.run(ctx, "", "tail", "-n", "40", logFile)
+	out, err := n.host.run(ctx, "", argv...)
 	if err != nil {
-		return err.Error()
+		return err.Error() + "\n"
 	}
 	return out
 }
