@@ -11,9 +11,11 @@ const (
 
 	// renewals is how often a lease is renewed while it lasts.
 	renewals = 3
-	// retryParts and patienceParts are parts of a lease's length: the longest pause after a failure, and how long an
-	// answer is waited for.
+	// What follows are parts of a lease's length. retryParts is of the longest pause after a failure. The others are of how
+	// long an answer is waited for: to a claim, so that also an arbiter that has much to do can give it; and to all else,
+	// so that a lease can be renewed once more in its time.
 	retryParts    = 10
+	claimParts    = 3
 	patienceParts = 6
 )
 
@@ -126,8 +128,13 @@ func (h *Holder) Wake(now Clock) int64 {
 	return wake
 }
 
-// PatienceMs is how long an answer is waited for, milliseconds.
-func (h *Holder) PatienceMs() int64 { return h.want.TTLMs / patienceParts }
+// PatienceMs is how long the answer to the request on its way is waited for, milliseconds.
+func (h *Holder) PatienceMs() int64 {
+	if h.asked != nil && h.asked.Kind == Claim {
+		return h.want.TTLMs / claimParts
+	}
+	return h.want.TTLMs / patienceParts
+}
 
 // Next is what to ask now, and whether there is anything.
 func (h *Holder) Next(now Clock) (Request, bool) {

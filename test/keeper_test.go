@@ -371,22 +371,44 @@ func TestKeeperProcess(t *testing.T) {
 	wantRising(t, "over the crash", []int64{id, one[int64](t, c, "SELECT snowflake_next()")})
 }
 
-// The arbiter restarts, is gone for longer than a lease, and fails over to its standby.
-func TestArbiterComesAndGoes(t *testing.T) {
-	const ttl = 3 * leaseTTL // long enough for the standby to be promoted in
-	arbiterNode := backend.Start(t, cluster.Config{Name: "arbiter"})
-	database := arbiterDatabase(t, arbiterNode, ttl)
-	standby := backend.Start(t, cluster.Config{Name: "standby", StandbyOf: arbiterNode})
+// eitherOf is a conninfo string for a database of several servers.
+func eitherOf(t testing.TB, database string, nodes ...*cluster.Node) string {
+	t.Helper()
 	var hosts, ports []string
-	for _, node := range []*cluster.Node{standby, arbiterNode} {
+	for _, node := range nodes {
 		config, err := pgx.ParseConfig(node.PeerConninfo("x"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		hosts, ports = append(hosts, config.Host), append(ports, fmt.Sprint(config.Port))
 	}
-	node := lessee(t, "lessee", fmt.Sprintf("host=%s port=%s user=postgres dbname=%s sslmode=disable", strings.Join(hosts, ","),
-		strings.Join(ports, ","), database), map[string]string{"snowflake.worker_id": "3", "snowflake.lease_ttl": fmt.Sprintf("%dms", ttl.Milliseconds())})
+	return fmt.Sprintf("host=%s port=%s user=postgres dbname=%s sslmode=disable", strings.Join(hosts, ","), strings.Join(ports, ","), database)
+}
+
+// Of several hosts the first takes connections and says nothing, as one does whose machine hangs or is cut off.
+func TestSilentHostIsPassedOver(t *testing.T) {
+	const ttl = 5 * leaseTTL // a third of it is for both
+	arbiterNode := backend.Start(t, cluster.Config{Name: "arbiter"})
+	database := arbiterDatabase(t, arbiterNode, ttl)
+	silent := backend.Start(t, cluster.Config{Name: "silent"})
+	postmaster := fmt.Sprint(silent.PostmasterPID(t))
+	run(t, silent, "kill", "-STOP", postmaster)
+	defer run(t, silent, "kill", "-CONT", postmaster)
+	for _, timeout := range []string{"", " connect_timeout=60"} {
+		node := lessee(t, "lessee", eitherOf(t, database, silent, arbiterNode)+timeout,
+			map[string]string{"snowflake.lease_ttl": fmt.Sprintf("%dms", ttl.Milliseconds())})
+		makesIDs(t, node.Connect(t, newDatabase(t, node)), soon, "past a silent host")
+	}
+}
+
+// The arbiter restarts, is gone for longer than a lease, and fails over to its standby.
+func TestArbiterComesAndGoes(t *testing.T) {
+	const ttl = 3 * leaseTTL // long enough for the standby to be promoted in
+	arbiterNode := backend.Start(t, cluster.Config{Name: "arbiter"})
+	database := arbiterDatabase(t, arbiterNode, ttl)
+	standby := backend.Start(t, cluster.Config{Name: "standby", StandbyOf: arbiterNode})
+	node := lessee(t, "lessee", eitherOf(t, database, standby, arbiterNode),
+		map[string]string{"snowflake.worker_id": "3", "snowflake.lease_ttl": fmt.Sprintf("%dms", ttl.Milliseconds())})
 	c := node.Connect(t, newDatabase(t, node))
 	makesIDs(t, c, 10*time.Second, "at first")
 

@@ -84,6 +84,7 @@ func (c *Client) connect(ctx context.Context) error {
 	if config.ValidateConnect == nil { // of several hosts only the primary will do
 		config.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
+	shareTime(ctx, config)
 	if c.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
 		return err
 	}
@@ -91,6 +92,23 @@ func (c *Client) connect(ctx context.Context) error {
 	_, err = c.conn.Exec(ctx, "SET default_transaction_isolation = 'read committed'; SET statement_timeout = '10s'",
 		pgx.QueryExecModeSimpleProtocol)
 	return err
+}
+
+// shareTime gives each of several hosts its part of the time that ctx leaves, so that one that is silent, as a machine
+// without power is, does not take that of the others.
+func shareTime(ctx context.Context, config *pgx.ConnConfig) {
+	deadline, bounded := ctx.Deadline()
+	if !bounded || len(config.Fallbacks) == 0 {
+		return
+	}
+	addresses := map[string]bool{net.JoinHostPort(config.Host, fmt.Sprint(config.Port)): true}
+	for _, fallback := range config.Fallbacks { // a host has two where TLS is tried first
+		addresses[net.JoinHostPort(fallback.Host, fmt.Sprint(fallback.Port))] = true
+	}
+	share := time.Until(deadline) / time.Duration(len(addresses))
+	if config.ConnectTimeout == 0 || config.ConnectTimeout > share {
+		config.ConnectTimeout = share
+	}
 }
 
 // explain puts an error into one line; of several hosts it says what is wrong with each.
