@@ -78,12 +78,13 @@ func refuses(t testing.TB, c *pgx.Conn, limit time.Duration, text string) {
 	}, func() string { return fmt.Sprint(err, sqlError(err).Detail) })
 }
 
-// keeperPID is the process of a server's lease keeper.
-func keeperPID(t testing.TB, node *cluster.Node) string {
+// keeperPID is the process id of a server's lease keeper, or 0.
+func keeperPID(t testing.TB, node *cluster.Node) int {
 	t.Helper()
-	return strings.TrimSpace(run(t, node, "sh", "-c",
-		fmt.Sprintf("grep -l 'lease keeper' $(grep -l '^PPid:[[:space:]]*%d$' /proc/[0-9]*/status 2>/dev/null | sed 's/status/cmdline/') "+
-			"2>/dev/null | cut -d / -f 3", node.PostmasterPID(t))))
+	if pids := node.Processes(t, "lease keeper"); len(pids) > 0 {
+		return pids[0]
+	}
+	return 0
 }
 
 func TestServersLeaseDifferentWorkers(t *testing.T) {
@@ -260,8 +261,8 @@ func TestWhatIsWrongWithTheArbiterIsSaid(t *testing.T) {
 func endKeeper(t testing.TB, node *cluster.Node) {
 	t.Helper()
 	first := keeperPID(t, node)
-	run(t, node, "kill", "-TERM", first)
-	within(t, 10*time.Second, "a new keeper", func() bool { pid := keeperPID(t, node); return pid != "" && pid != first },
+	run(t, node, "kill", "-TERM", fmt.Sprint(first))
+	within(t, 10*time.Second, "a new keeper", func() bool { pid := keeperPID(t, node); return pid != 0 && pid != first },
 		func() string { return "" })
 }
 
@@ -328,8 +329,7 @@ func TestKeeperProcess(t *testing.T) {
 	if n := len(threadsOf(t, node, node.PostmasterPID(t))); n != 1 {
 		t.Errorf("the postmaster has %d threads", n)
 	}
-	var process int
-	fmt.Sscan(keeperPID(t, node), &process)
+	process := keeperPID(t, node)
 	threads := threadsOf(t, node, process)
 	if len(threads) < 2 || len(threads) > 12 {
 		t.Errorf("the keeper has %d threads", len(threads))
@@ -349,7 +349,7 @@ func TestKeeperProcess(t *testing.T) {
 	wantRising(t, "over the end of the keeper", []int64{id, one[int64](t, c, "SELECT snowflake_next()")})
 
 	// Stopped for longer than the lease: ids stop while it is still held, and come again.
-	fmt.Sscan(keeperPID(t, node), &process)
+	process = keeperPID(t, node)
 	run(t, node, "kill", "-STOP", fmt.Sprint(process))
 	stopped, last := time.Now(), time.Time{}
 	for tryID := "SELECT snowflake_timestamp(snowflake_next())"; c.QueryRow(background(t), tryID).Scan(&last) == nil; {
@@ -364,8 +364,7 @@ func TestKeeperProcess(t *testing.T) {
 	makesIDs(t, c, soon, "after the keeper stood still")
 
 	// Killed: the server starts its processes anew, and has its worker back.
-	run(t, node, "kill", "-KILL", fmt.Sprint(process))
-	time.Sleep(100 * time.Millisecond)
+	node.Kill(t, process)
 	c = node.Connect(t, database)
 	makesIDs(t, c, soon, "after the keeper was killed")
 	wantRising(t, "over the crash", []int64{id, one[int64](t, c, "SELECT snowflake_next()")})

@@ -138,6 +138,25 @@ func TestStopAndCrash(t *testing.T) {
 	}
 }
 
+// A server one of whose processes was killed can be stopped at once after Kill, which it could not while it recovers.
+func TestKill(t *testing.T) {
+	node := backend.Start(t, cluster.Config{})
+	for range 3 {
+		session := node.Connect(t, "postgres")
+		exec(t, session, "CREATE TABLE IF NOT EXISTS t AS SELECT 1 AS n")
+		exec(t, session, "INSERT INTO t SELECT generate_series(1, 300000)")
+		node.Kill(t, int(session.PgConn().PID()))
+		if session.Ping(t.Context()) == nil {
+			t.Error("the session lives on")
+		}
+		if pids := node.Processes(t, "checkpointer"); len(pids) != 1 {
+			t.Errorf("%d checkpointers", len(pids))
+		}
+		node.Restart(t, cluster.Fast)
+	}
+	node.Kill(t, 1<<22+1) // above all process ids
+}
+
 // recorder keeps what a failed test would say.
 type recorder struct {
 	*testing.T

@@ -196,6 +196,47 @@ func (n *Node) PostmasterPID(t TB) int {
 	return pid
 }
 
+// Processes are the ids of the server's processes, but for the postmaster, whose titles contain a text.
+func (n *Node) Processes(t TB, title string) (pids []int) {
+	t.Helper()
+	out := n.must(t, "sh", "-c", childrenScript+`for pid in $(children "$(head -n 1 pgdata/postmaster.pid)"); do
+	if grep -qFe "$1" "/proc/$pid/cmdline" 2>/dev/null; then echo "$pid"; fi
+done`, "sh", title)
+	for _, field := range strings.Fields(out) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			n.fatal(t, "find processes", err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// Kill kills a process of the server, if it is there still, and waits until the server, which then ends all others too, has
+// recovered. A PostgreSQL that is stopped in mode fast while it recovers from that would never end: it waits for its
+// checkpointer, and does not tell it (seen with 15).
+func (n *Node) Kill(t TB, pid int) {
+	t.Helper()
+	const again = "all server processes terminated; reinitializing"
+	before := strings.Count(n.Log(t), again)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := n.host.run(ctx, "", "kill", "-KILL", strconv.Itoa(pid)); err != nil {
+		return
+	}
+	for strings.Count(n.Log(t), again) == before { // until then sessions are let in, only to be ended
+		if ctx.Err() != nil {
+			n.fatal(t, "kill", errors.New("the server does not start its processes anew"))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	conn, err := n.connect(ctx, "postgres")
+	if err != nil {
+		n.fatal(t, "connect after a process was killed", err)
+	}
+	closeConn(conn)
+}
+
 // Log is all that the server has logged so far, over all its starts.
 func (n *Node) Log(t TB) string {
 	t.Helper()
@@ -227,15 +268,17 @@ initdb -N -A trust -U postgres -E UTF8 --locale=C >/dev/null
 echo "include 'node.conf'" >>pgdata/postgresql.conf
 printf 'host all all all trust\nhost replication all all trust\n' >>pgdata/pg_hba.conf`
 
+// childrenScript is for scripts that look at processes: the ids of one's children.
+const childrenScript = `children() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d / -f 3; }
+`
+
 // crashScript kills the postmaster and all its descendants. The postmaster is frozen first, so that it sees no child
 // die, starts no other and ends with them. Its lock files are removed because the machine may be slow to bury the
 // dead, and a dead postmaster that is not buried looks alive to the next one. Shared memory outlives a crash until
 // the next start finds it; how to remove it without one is written to a script, left-behind.
-const crashScript = `set -e
+const crashScript = childrenScript + `set -e
 descendants() {
-	for status in $(grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null); do
-		child=${status#/proc/}
-		child=${child%/status}
+	for child in $(children "$1"); do
 		echo "$child"
 		descendants "$child"
 	done
@@ -338,10 +381,9 @@ func (n *Node) fatal(t TB, what string, err error) {
 func (n *Node) logTail() string { return n.look("tail", "-n", "40", logFile) }
 
 // processesScript lists the postmaster and its children: id, state, the kernel's function where each waits, and title.
-const processesScript = `p=$(head -n 1 pgdata/postmaster.pid)
-for status in "/proc/$p/status" $(grep -l "^PPid:[[:space:]]*$p\$" /proc/[0-9]*/status 2>/dev/null); do
-	dir=${status%/status}
-	echo "${dir#/proc/}" "$(sed -n 's/^State:[[:space:]]*//p' "$status")" "$(cat "$dir/wchan")" "$(tr '\0' ' ' <"$dir/cmdline")"
+const processesScript = childrenScript + `p=$(head -n 1 pgdata/postmaster.pid)
+for pid in "$p" $(children "$p"); do
+	echo "$pid" "$(sed -n 's/^State:[[:space:]]*//p' "/proc/$pid/status")" "$(cat "/proc/$pid/wchan")" "$(tr '\0' ' ' <"/proc/$pid/cmdline")"
 done`
 
 // look runs a program that shows how the server is, and returns what it printed, or why not.

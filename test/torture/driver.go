@@ -213,9 +213,7 @@ func (r *run) event(ctx context.Context) {
 		r.node.Reload(r.t)
 	case n < 70:
 		r.events.add("kill -9 of a session")
-		r.node.Exec(ctx, "kill", "-9", fmt.Sprint(r.anySession()))
-		pause(ctx, 500*time.Millisecond)
-		r.connect("postgres").Close(context.Background()) // the server starts anew
+		r.node.Kill(r.t, int(r.anySession()))
 	case n < 77:
 		r.restart("fast", func() { r.node.Stop(r.t, "fast") })
 	case n < 84:

@@ -218,17 +218,20 @@ func (r *leases) untilIDsFlow(when string) {
 	}
 }
 
-// signalTo sends a signal to processes that a shell pattern of their command line selects, of a server's children; and
-// to the postmaster when the pattern is empty.
-func (r *leases) signalTo(node *cluster.Node, signal, pattern string) {
-	script := fmt.Sprintf(`p=$(head -n 1 pgdata/postmaster.pid)
-all=$(grep -l "^PPid:[[:space:]]*$p\$" /proc/[0-9]*/status 2>/dev/null | cut -d / -f 3)
-[ -n '%[2]s' ] || kill -%[1]s $p
-for c in $all; do if grep -q '%[2]s' /proc/$c/cmdline 2>/dev/null; then kill -%[1]s $c; fi; done`, signal, pattern)
+// signalTo sends a signal to the processes of a server whose titles contain a text; and, when that is empty, to the
+// postmaster.
+func (r *leases) signalTo(node *cluster.Node, signal, title string) {
+	argv := []string{"kill", "-" + signal}
+	if title == "" {
+		argv = append(argv, fmt.Sprint(node.PostmasterPID(r.t)))
+	}
+	for _, pid := range node.Processes(r.t, title) {
+		argv = append(argv, fmt.Sprint(pid))
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if out, err := node.Exec(ctx, "sh", "-c", script); err != nil {
-		r.t.Logf("signal %s: %v %s", signal, err, out)
+	if out, err := node.Exec(ctx, argv...); err != nil && len(argv) > 2 {
+		r.t.Logf("%v: %v %s", argv, err, out) // one that has ended meanwhile
 	}
 }
 
@@ -255,7 +258,9 @@ func (r *leases) event() {
 		r.signalTo(s.Node, "CONT", "lease keeper")
 	case n < 36:
 		what = "a keeper killed"
-		r.signalTo(s.Node, "KILL", "lease keeper")
+		for _, pid := range s.Processes(r.t, "lease keeper") {
+			s.Kill(r.t, pid)
+		}
 	case n < 46:
 		what = "a server crashed"
 		s.Crash(r.t)
