@@ -18,7 +18,6 @@ import (
 // each remembers of its clock stays its own.
 func TestTwoServersSendEachOtherTheirRows(t *testing.T) {
 	const writers, rows = 4, 1000 // on each server
-	network := backend.NewNetwork(t)
 	// From 16 on a server tells its own rows from those that it was sent, so both can write one table.
 	written, options := [2]string{"a", "b"}, "copy_data = false"
 	if backend.Major() >= 16 {
@@ -28,7 +27,7 @@ func TestTwoServersSendEachOtherTheirRows(t *testing.T) {
 	var names [2]string
 	var c [2]*pgx.Conn
 	for i := range nodes {
-		nodes[i] = backend.Start(t, cluster.Config{Name: fmt.Sprint("server", i), Network: network, Settings: map[string]string{
+		nodes[i] = backend.Start(t, cluster.Config{Name: fmt.Sprint("server", i), Settings: map[string]string{
 			"wal_level": "logical", "snowflake.worker_range": fmt.Sprintf("%d-%d", 100*i, 100*i+99)}})
 		names[i] = newDatabase(t, nodes[i])
 		c[i] = nodes[i].Connect(t, names[i])
@@ -93,10 +92,9 @@ func TestMoveByLogicalReplication(t *testing.T) {
 	if backend.Major() < 19 {
 		t.Skip("logical replication carries sequences from PostgreSQL 19 on")
 	}
-	network := backend.NewNetwork(t)
 	settings := map[string]string{"wal_level": "logical", "snowflake.worker_id": "3", "snowflake.epoch": "2025-01-01"}
-	old := backend.Start(t, cluster.Config{Name: "old", Settings: settings, Network: network})
-	new := backend.Start(t, cluster.Config{Name: "new", Settings: settings, Network: network, FakeClock: true})
+	old := backend.Start(t, cluster.Config{Name: "old", Settings: settings})
+	new := backend.Start(t, cluster.Config{Name: "new", Settings: settings, FakeClock: true})
 	new.SetClock(t, -80*time.Millisecond)
 	source, target := newDatabase(t, old), newDatabase(t, new)
 	from, to := old.Connect(t, source), new.Connect(t, target)
@@ -121,12 +119,11 @@ func TestMoveByLogicalReplication(t *testing.T) {
 // A standby answers all that makes no snowflake id, as its primary does; once it is promoted it makes ids above those
 // of before.
 func TestStandby(t *testing.T) {
-	network := backend.NewNetwork(t)
-	primary := backend.Start(t, cluster.Config{Name: "primary", Network: network})
+	primary := backend.Start(t, cluster.Config{Name: "primary"})
 	database := newDatabase(t, primary)
 	c := primary.Connect(t, database)
 	exec(t, c, "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_next(), n integer); INSERT INTO t (n) SELECT generate_series(1, 1000)")
-	standby := backend.Start(t, cluster.Config{Name: "standby", StandbyOf: primary, Network: network})
+	standby := backend.Start(t, cluster.Config{Name: "standby", StandbyOf: primary})
 	s := standby.Connect(t, database)
 	waitFor(t, s, "SELECT count(*) = 1000 FROM t")
 	for _, f := range allFunctions() {

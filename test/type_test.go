@@ -429,10 +429,9 @@ func TestTypeInClients(t *testing.T) {
 
 // Rows travel to another server in text and, from 14 on, in binary; to a bigint column as well, in text.
 func TestTypeInLogicalReplication(t *testing.T) {
-	network := backend.NewNetwork(t)
 	settings := map[string]string{"wal_level": "logical"}
-	publisher := backend.Start(t, cluster.Config{Name: "publisher", Settings: settings, Network: network})
-	subscriber := backend.Start(t, cluster.Config{Name: "subscriber", Settings: settings, Network: network})
+	publisher := backend.Start(t, cluster.Config{Name: "publisher", Settings: settings})
+	subscriber := backend.Start(t, cluster.Config{Name: "subscriber", Settings: settings})
 	source, target := newDatabase(t, publisher), newDatabase(t, subscriber)
 	p, s := publisher.Connect(t, source), subscriber.Connect(t, target)
 	exec(t, p, `CREATE TABLE t (id snowflake PRIMARY KEY DEFAULT snowflake_next(), n integer); CREATE TABLE b (LIKE t INCLUDING ALL); CREATE TABLE y (LIKE t INCLUDING ALL);

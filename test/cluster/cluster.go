@@ -82,13 +82,11 @@ type Config struct {
 	StandbyOf *Node
 	// FakeClock lets SetClock move the server's wall clock; its monotonic clock stays real. Needs libfaketime.
 	FakeClock bool
-	// Network is where the server is reached by its peers; nil is the one that all servers share.
-	Network *Network
 }
 
-// Network is a group of servers that reach each other by PeerConninfo.
+// Network is a way between servers that can be cut, beside the one that all servers share.
 type Network struct {
-	name string // of docker's network; empty on the local backend, where all servers share the loopback
+	name string // of docker's network; empty on the local backend
 }
 
 // Backend starts servers of one major.
@@ -97,7 +95,8 @@ type Backend interface {
 	Name() string
 	// Major is the servers' PostgreSQL major, such as 15.
 	Major() int
-	// NewNetwork makes a network and removes it when the test ends.
+	// NewNetwork makes a network that no server has joined, and removes it when the test ends. It comes before the
+	// servers, so that they are gone by then.
 	NewNetwork(t TB) *Network
 	// Start makes a server, waits until it takes connections, and removes it when the test ends.
 	Start(t TB, cfg Config) *Node
@@ -127,10 +126,11 @@ type host struct {
 	run    func(ctx context.Context, stdin string, argv ...string) (string, error)
 	remove func() // ends the server, however it is, and removes all of it
 
-	dir      string            // the server's own folder, empty at first
-	settings map[string]string // where to listen
-	client   address           // the server as this process reaches it
-	peer     address           // the server as others of its network reach it
+	container string            // its id; empty on the local backend
+	dir       string            // the server's own folder, empty at first
+	settings  map[string]string // where to listen
+	client    address           // the server as this process reaches it
+	peer      address           // the server as others of its network reach it
 }
 
 // address is a TCP address, or the folder and number of a Unix socket.

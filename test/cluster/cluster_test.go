@@ -178,12 +178,11 @@ func TestFailureShowsTheServer(t *testing.T) {
 }
 
 func TestStandby(t *testing.T) {
-	network := backend.NewNetwork(t)
-	primary := backend.Start(t, cluster.Config{Name: "primary", Network: network,
+	primary := backend.Start(t, cluster.Config{Name: "primary",
 		Settings: map[string]string{"max_connections": "300"}})
 	on := primary.Connect(t, "postgres")
 	exec(t, on, "CREATE TABLE replicated AS SELECT 1 AS n")
-	standby := backend.Start(t, cluster.Config{Name: "standby", Network: network, StandbyOf: primary})
+	standby := backend.Start(t, cluster.Config{Name: "standby", StandbyOf: primary})
 	exec(t, on, "INSERT INTO replicated VALUES (2)")
 	primary.Restart(t, cluster.Fast)
 	on = primary.Connect(t, "postgres")
@@ -227,15 +226,27 @@ func TestClock(t *testing.T) {
 
 func TestPeers(t *testing.T) {
 	network := backend.NewNetwork(t)
-	nodes := []*cluster.Node{
-		backend.Start(t, cluster.Config{Name: "a", Network: network}),
-		backend.Start(t, cluster.Config{Name: "b", Network: network}),
-	}
-	for i, from := range nodes {
-		to := nodes[1-i]
-		out, err := from.Exec(t.Context(), "psql", "-At", "-c", "SHOW cluster_name", to.PeerConninfo("postgres"))
-		if err != nil || strings.TrimSpace(out) != to.Name() {
-			t.Errorf("from %s to %s: %q, %v", from.Name(), to.Name(), out, err)
+	a, b := backend.Start(t, cluster.Config{Name: "a"}), backend.Start(t, cluster.Config{Name: "b"})
+	ask := func(conninfo string) string {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		out, err := a.Exec(ctx, "psql", "-At", "-c", "SHOW cluster_name", conninfo)
+		if err != nil {
+			return "nothing"
 		}
+		return strings.TrimSpace(out)
+	}
+	want(t, "by PeerConninfo", ask(b.PeerConninfo("postgres")), "b")
+	network.Join(t, a)
+	network.Join(t, b)
+	conninfo := network.Conninfo(t, b, "postgres")
+	want(t, "in a network", ask(conninfo), "b")
+	want(t, "whether a network can be cut", network.CanCut(), backend.Name() == "docker")
+	if network.CanCut() {
+		network.Cut(t, a)
+		want(t, "in a network that was cut", ask(conninfo), "nothing")
+		want(t, "beside it", ask(b.PeerConninfo("postgres")), "b")
+		network.Join(t, a)
+		want(t, "in the mended network", ask(conninfo), "b")
 	}
 }

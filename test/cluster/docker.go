@@ -117,9 +117,48 @@ func (b *dockerBackend) NewNetwork(t TB) *Network {
 	return &Network{name: n.Name}
 }
 
+// CanCut says whether Cut works. On the local backend servers share the loopback, and it does not.
+func (w *Network) CanCut() bool { return w.name != "" }
+
+// Join puts a running server into the network, for the first time or after Cut.
+func (w *Network) Join(t TB, n *Node) {
+	t.Helper()
+	if w.CanCut() {
+		w.docker(t, "network", "connect", w.name, n.host.container)
+	}
+}
+
+// Cut takes a server that has joined out of the network: what it sends there is lost, and nobody says so. This process
+// still reaches it, and so do all servers by PeerConninfo.
+func (w *Network) Cut(t TB, n *Node) {
+	t.Helper()
+	w.docker(t, "network", "disconnect", w.name, n.host.container)
+}
+
+// Conninfo is a conninfo string for a database of a server that has joined, for the others that have.
+func (w *Network) Conninfo(t TB, n *Node, database string) string {
+	t.Helper()
+	if !w.CanCut() {
+		return n.PeerConninfo(database)
+	}
+	ip := w.docker(t, "inspect", "-f", fmt.Sprintf("{{(index .NetworkSettings.Networks %q).IPAddress}}", w.name), n.host.container)
+	return conninfo(address{ip, serverPort}, database)
+}
+
+func (w *Network) docker(t TB, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "docker", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("docker %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 func (b *dockerBackend) Start(t TB, cfg Config) *Node {
 	t.Helper()
-	h, err := b.newHost(cfg.Network)
+	h, err := b.newHost()
 	if err != nil {
 		t.Fatalf("server %s: %v", cfg.Name, err)
 	}
@@ -127,10 +166,10 @@ func (b *dockerBackend) Start(t TB, cfg Config) *Node {
 }
 
 // newHost starts a container that sleeps.
-func (b *dockerBackend) newHost(group *Network) (*host, error) {
+func (b *dockerBackend) newHost() (*host, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 	defer cancel()
-	options := []testcontainers.ContainerCustomizer{
+	c, err := testcontainers.Run(ctx, b.image,
 		testcontainers.WithEntrypoint("sleep", "infinity"),
 		testcontainers.WithExposedPorts(fmt.Sprintf("%d/tcp", serverPort)),
 		testcontainers.WithConfigModifier(func(c *container.Config) {
@@ -141,17 +180,13 @@ func (b *dockerBackend) newHost(group *Network) (*host, error) {
 			c.Init = &init // buries the dead of a crash
 			c.ShmSize = 256 << 20
 		}),
-	}
-	if group != nil {
-		options = append(options, network.WithNetworkName(nil, group.name))
-	}
-	c, err := testcontainers.Run(ctx, b.image, options...)
+	)
 	remove := func() { _ = testcontainers.TerminateContainer(c, testcontainers.StopTimeout(0)) }
 	if err != nil {
 		remove()
 		return nil, err
 	}
-	h := &host{dir: serverDir, remove: remove, settings: map[string]string{"listen_addresses": "*"}}
+	h := &host{container: c.GetContainerID(), dir: serverDir, remove: remove, settings: map[string]string{"listen_addresses": "*"}}
 	h.run = func(ctx context.Context, stdin string, argv ...string) (string, error) {
 		return runInContainer(ctx, c, stdin, argv)
 	}

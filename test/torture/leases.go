@@ -32,7 +32,8 @@ type leases struct {
 	t        testing.TB
 	backend  cluster.Backend
 	random   *rand.Rand
-	shared   bool // no arbiter: all servers are given the same worker
+	shared   bool             // no arbiter: all servers are given the same worker
+	network  *cluster.Network // between the arbiter and the servers
 	arbiter  *cluster.Node
 	servers  []*lessee
 	made     record
@@ -54,7 +55,9 @@ func (r *leases) fail(err error) { r.failure.CompareAndSwap(nil, &err) }
 // RunLeases is such a run. Without an arbiter all servers make ids with one worker, and the run must find that.
 func RunLeases(t testing.TB, backend cluster.Backend, options Options, withArbiter bool) error {
 	r := &leases{t: t, backend: backend, random: rand.New(rand.NewPCG(options.Seed, 0)), shared: !withArbiter}
+	r.network = backend.NewNetwork(t)
 	r.arbiter = backend.Start(t, cluster.Config{Name: "arbiter"})
+	r.network.Join(t, r.arbiter)
 	r.setUpArbiter()
 	for i := range lessees {
 		r.servers = append(r.servers, r.start(fmt.Sprint("server", i), nil))
@@ -110,7 +113,7 @@ func (r *leases) setUpArbiter() {
 }
 
 func (r *leases) conninfo(i int) string {
-	return strings.Replace(r.arbiter.PeerConninfo("postgres"), "user=postgres", "user="+role(i), 1)
+	return strings.Replace(r.network.Conninfo(r.t, r.arbiter, "postgres"), "user=postgres", "user="+role(i), 1)
 }
 
 // start starts a server, or a copy of one.
@@ -126,6 +129,7 @@ func (r *leases) start(name string, of *lessee) *lessee {
 		config.StandbyOf = of.Node
 	}
 	s := &lessee{Node: r.backend.Start(r.t, config)}
+	r.network.Join(r.t, s.Node)
 	if of == nil {
 		r.sql(s.Node, "CREATE EXTENSION snowflake")
 	}
@@ -270,11 +274,7 @@ func (r *leases) event() {
 		s.Restart(r.t, []cluster.Mode{cluster.Fast, cluster.Immediate}[r.random.IntN(2)])
 	case n < 68:
 		what = "a server cut off"
-		r.sql(r.arbiter, "ALTER ROLE "+role(i)+" NOLOGIN")
-		r.signalTo(r.arbiter, "STOP", role(i))
-		time.Sleep(length)
-		r.signalTo(r.arbiter, "CONT", role(i))
-		r.sql(r.arbiter, "ALTER ROLE "+role(i)+" LOGIN")
+		r.cutOff(i, length)
 	case n < 78:
 		what = "the arbiter restarted"
 		r.arbiter.Restart(r.t, cluster.Immediate)
@@ -294,9 +294,26 @@ func (r *leases) event() {
 	r.untilIDsFlow("after: " + what)
 }
 
+// cutOff keeps a server from the arbiter for a while. Where no network can be cut, its session there is stopped and it may
+// open no other.
+func (r *leases) cutOff(i int, length time.Duration) {
+	if r.network.CanCut() {
+		r.network.Cut(r.t, r.servers[i].Node)
+		time.Sleep(length)
+		r.network.Join(r.t, r.servers[i].Node)
+		return
+	}
+	r.sql(r.arbiter, "ALTER ROLE "+role(i)+" NOLOGIN")
+	r.signalTo(r.arbiter, "STOP", role(i))
+	time.Sleep(length)
+	r.signalTo(r.arbiter, "CONT", role(i))
+	r.sql(r.arbiter, "ALTER ROLE "+role(i)+" LOGIN")
+}
+
 // failOver crashes the arbiter and promotes a standby; the servers learn where it is.
 func (r *leases) failOver() {
 	standby := r.backend.Start(r.t, cluster.Config{Name: "arbiter", StandbyOf: r.arbiter})
+	r.network.Join(r.t, standby)
 	r.arbiter.Crash(r.t)
 	standby.Promote(r.t)
 	r.arbiter = standby
