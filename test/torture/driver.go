@@ -251,22 +251,26 @@ func (r *run) timePasses() {
 func (r *run) restart(how string, stop func()) {
 	r.events.add(how)
 	stop()
-	behind := time.Duration(0)
-	if r.random.IntN(3) > 0 {
-		behind = time.Duration(r.random.IntN(5000)) * time.Millisecond
-	}
-	r.setClock(r.furthest - behind)
+	r.setClock(r.furthest - r.behind())
 	r.node.Start(r.t)
 	time.Sleep(time.Second)
 	r.setClock(r.furthest)
 }
 
-// failOver crashes the server and promotes a standby whose clock is half a second behind; clients move over.
+// behind is how far a clock is behind when a server comes up: mostly up to ten seconds, since that takes some of them.
+func (r *run) behind() time.Duration {
+	if r.random.IntN(3) == 0 {
+		return 0
+	}
+	return time.Duration(r.random.IntN(10_000)) * time.Millisecond
+}
+
+// failOver crashes the server and promotes a standby whose clock is a little behind, or right; clients move over.
 func (r *run) failOver() {
 	r.events.add("failover")
 	r.setClock(r.furthest)
 	standby := r.backend.Start(r.t, cluster.Config{Name: "torture", FakeClock: true, StandbyOf: r.node})
-	standby.SetClock(r.t, r.offset-500*time.Millisecond)
+	standby.SetClock(r.t, r.offset-r.behind())
 	r.waitForStandby()
 	old := r.node
 	old.Crash(r.t)
