@@ -373,7 +373,9 @@ func TestKilledSessionLeavesNoLease(t *testing.T) {
 	database := newDatabase(t, node)
 	c := node.Connect(t, database)
 	before := one[int64](t, c, "SELECT snowflake_next()")
-	node.Kill(t, int(pid(t, c)))
+	if !node.Kill(t, pid(t, c)) {
+		t.Fatal("the session was gone before it was killed")
+	}
 	after := node.Connect(t, database)
 	ids := append([]int64{before}, column[int64](t, after, "SELECT * FROM snowflake_next(1000)")...)
 	wantRising(t, "over a killed session", ids)

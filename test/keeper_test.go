@@ -364,7 +364,9 @@ func TestKeeperProcess(t *testing.T) {
 	makesIDs(t, c, soon, "after the keeper stood still")
 
 	// Killed: the server starts its processes anew, and has its worker back.
-	node.Kill(t, process)
+	if !node.Kill(t, process) {
+		t.Fatal("the keeper was gone before it was killed")
+	}
 	c = node.Connect(t, database)
 	makesIDs(t, c, soon, "after the keeper was killed")
 	wantRising(t, "over the crash", []int64{id, one[int64](t, c, "SELECT snowflake_next()")})

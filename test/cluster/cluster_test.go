@@ -145,7 +145,7 @@ func TestKill(t *testing.T) {
 		session := node.Connect(t, "postgres")
 		exec(t, session, "CREATE TABLE IF NOT EXISTS t AS SELECT 1 AS n")
 		exec(t, session, "INSERT INTO t SELECT generate_series(1, 300000)")
-		node.Kill(t, int(session.PgConn().PID()))
+		want(t, "the session was killed", node.Kill(t, int(session.PgConn().PID())), true)
 		if session.Ping(t.Context()) == nil {
 			t.Error("the session lives on")
 		}
@@ -154,7 +154,8 @@ func TestKill(t *testing.T) {
 		}
 		node.Restart(t, cluster.Fast)
 	}
-	node.Kill(t, 1<<22+1) // above all process ids
+	want(t, "what is no process was killed", node.Kill(t, 1<<22+1), false)
+	want(t, "the postmaster was killed", node.Kill(t, node.PostmasterPID(t)), false)
 }
 
 // recorder keeps what a failed test would say.

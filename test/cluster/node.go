@@ -212,17 +212,17 @@ done`, "sh", title)
 	return pids
 }
 
-// Kill kills a process of the server, if it is there still, and waits until the server, which then ends all others too, has
-// recovered. A PostgreSQL that is stopped in mode fast while it recovers from that would never end: it waits for its
-// checkpointer, and does not tell it (seen with 15).
-func (n *Node) Kill(t TB, pid int) {
+// Kill kills a process of the server and waits until the server, which then ends all others too, has recovered. It says
+// whether the process was there still. A PostgreSQL that is stopped in mode fast while it recovers from that would never
+// end: it waits for its checkpointer, and does not tell it (seen with 15).
+func (n *Node) Kill(t TB, pid int) bool {
 	t.Helper()
 	const again = "all server processes terminated; reinitializing"
 	before := strings.Count(n.Log(t), again)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if _, err := n.host.run(ctx, "", "kill", "-KILL", strconv.Itoa(pid)); err != nil {
-		return
+	if _, err := n.host.run(ctx, "", "sh", "-c", killScript, "sh", strconv.Itoa(pid)); err != nil {
+		return false
 	}
 	for strings.Count(n.Log(t), again) == before { // until then sessions are let in, only to be ended
 		if ctx.Err() != nil {
@@ -235,6 +235,7 @@ func (n *Node) Kill(t TB, pid int) {
 		n.fatal(t, "connect after a process was killed", err)
 	}
 	closeConn(conn)
+	return true
 }
 
 // Log is all that the server has logged so far, over all its starts.
@@ -271,6 +272,19 @@ printf 'host all all all trust\nhost replication all all trust\n' >>pgdata/pg_hb
 // childrenScript is for scripts that look at processes: the ids of one's children.
 const childrenScript = `children() { grep -l "^PPid:[[:space:]]*$1\$" /proc/[0-9]*/status 2>/dev/null | cut -d / -f 3; }
 `
+
+// killScript kills a child of the postmaster. It is stopped first, since one that has ended and is not buried yet can be
+// sent any signal, and nothing comes of it.
+const killScript = `postmaster=$(head -n 1 pgdata/postmaster.pid)
+grep -q "^PPid:[[:space:]]*$postmaster\$" "/proc/$1/status" && kill -STOP "$1" || exit 1
+for try in $(seq 1000); do
+	case $(sed -n 's/^State:[[:space:]]*//p' "/proc/$1/status") in
+		T*) exec kill -KILL "$1" ;;
+		Z* | X* | "") exit 1 ;;
+	esac
+	sleep 0.01
+done
+exit 1`
 
 // crashScript kills the postmaster and all its descendants. The postmaster is frozen first, so that it sees no child
 // die, starts no other and ends with them. Its lock files are removed because the machine may be slow to bury the
