@@ -238,8 +238,13 @@ func TestPeers(t *testing.T) {
 		return strings.TrimSpace(out)
 	}
 	want(t, "by PeerConninfo", ask(b.PeerConninfo("postgres")), "b")
+	stillHere := func() {
+		t.Helper()
+		want(t, "from this process", one[string](t, a.Connect(t, "postgres"), "SHOW cluster_name"), "a")
+	}
 	network.Join(t, a)
 	network.Join(t, b)
+	stillHere()
 	conninfo := network.Conninfo(t, b, "postgres")
 	want(t, "in a network", ask(conninfo), "b")
 	want(t, "whether a network can be cut", network.CanCut(), backend.Name() == "docker")
@@ -247,7 +252,9 @@ func TestPeers(t *testing.T) {
 		network.Cut(t, a)
 		want(t, "in a network that was cut", ask(conninfo), "nothing")
 		want(t, "beside it", ask(b.PeerConninfo("postgres")), "b")
+		stillHere()
 		network.Join(t, a)
+		stillHere()
 		want(t, "in the mended network", ask(conninfo), "b")
 	}
 }

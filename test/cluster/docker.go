@@ -105,7 +105,8 @@ func (b *dockerBackend) NewNetwork(t TB) *Network {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	n, err := network.New(ctx)
+	// Internal: a container that joins any other network may publish its ports there from then on, under new numbers.
+	n, err := network.New(ctx, network.WithInternal())
 	if err != nil {
 		t.Fatalf("make a network: %v", err)
 	}
